@@ -41,8 +41,6 @@ from integration.maintenance.content_check_job import ContentCheckJob
 from integration.maintenance.rotation import BackupRotation
 from integration.mirror import hooks, zone_offsets
 from integration.mirror import schema as mirror_schema
-from integration.mirror.calls import live_table
-from integration.mirror.calls.rules import make_call_rules
 from integration.mirror.calls.store import CallStore
 from integration.mirror.derived import rebuild
 from integration.mirror.derived.declaration import make_rules
@@ -65,7 +63,7 @@ from integration.sync import commands as sync_commands
 from integration.sync import jobs
 from integration.sync.files import download, scrub
 from integration.sync.jobs import SyncJobs
-from integration.sync.reading import verify_coverage
+from integration.sync.reading import call_assembly, verify_coverage
 from integration.sync.writing import deletion_poller
 from integration.web.metrics import groups
 from integration.web.metrics.listener import MetricsListener
@@ -77,6 +75,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+DERIVED_CONSUMER = "derived tables"
+"""Name of the consumer that computes what is due, and of its health check."""
 JOB_STOP_SECONDS = 2.5
 """Seconds that jobs have to end when the product stops; less than `server.worker.STOP_SECONDS`."""
 COMMAND_MODULES = (
@@ -118,10 +118,7 @@ class Product:
         self.health.set_fact("version", __version__)
         self.health.set_fact("commit", installation.find_commit())
         rules = make_rules(settings)
-        phone_numbers = rules.phone_numbers
-        call_store = CallStore(
-            make_call_rules(settings), phone_numbers, on_ended=live_table.remove_ended_legs
-        )
+        call_store = CallStore(rules)
         app_db = open_app_db(data_dir / "house.db", on_broken=on_broken)
         self._syslog_copy = SyslogCopy(app_db, settings.audit.syslog, self.health)
         mirror_db = open_mirror(
@@ -160,7 +157,7 @@ class Product:
             self.scheduler,
             sync_jobs,
             call_store,
-            phone_numbers,
+            rules.phone_numbers,
             rules,
             live_hub,
             Authenticator(settings, mirror_db, app_db, platform),
@@ -170,7 +167,7 @@ class Product:
             self._fetch_file,
             export_runner,
         )
-        hooks.register_hooks(mirror_db, call_store)
+        hooks.register_hooks(mirror_db)
         app_db.hooks[session_ends.HOOK] = [lambda tx, _: tx.after_commit(live_hub.wake)]
         with app_db.read() as app_connection, mirror_db.read() as mirror_connection:
             refresh_held(app_connection, mirror_connection, held_records)
@@ -184,15 +181,11 @@ class Product:
         self.health.probe("erasures", partial(erasures.find_problem, app_db, erasure_gate))
         self._webhook_consumer = Consumer("webhooks applied", applier.run, self.health)
         self._callback_consumer = Consumer("call-back list", self._update_callbacks, self.health)
-        self._derived_consumer = Consumer(
-            "derived tables", partial(rebuild.rebuild_due, mirror_db, rules), self.health
-        )
+        self._derived_consumer = Consumer(DERIVED_CONSUMER, self._rebuild_derived, self.health)
         self.consumers = (self._webhook_consumer, self._callback_consumer, self._derived_consumer)
         self._clock_watch = sessions.ClockWatch(app_db)
         self.backup_rotation = BackupRotation(settings, self.health)
-        self.retention_job = RetentionJob(
-            settings, mirror_db, app_db, inbox, call_store, self.health, held_records
-        )
+        self.retention_job = RetentionJob(settings, mirror_db, app_db, inbox, self.health, held_records)
         self.content_check_job = ContentCheckJob(self.context)
         self._stop_lock = threading.Lock()
         self._stopped = False
@@ -327,6 +320,13 @@ class Product:
     def _update_callbacks(self) -> None:
         seconds = self.context.settings.calls.callback_seconds
         update_and_announce(self.context.app_db, self.context.mirror_db, seconds)
+
+    def _rebuild_derived(self) -> None:
+        def should_continue() -> bool:
+            self.health.beat(DERIVED_CONSUMER)
+            return not self.scheduler.stopping.is_set()
+
+        call_assembly.rebuild_all(self.context, should_continue)
 
     def _prune_change_log(self) -> None:
         self.context.mirror_db.write(change_log.prune)

@@ -215,7 +215,7 @@ def _is_filled(mirror: Path) -> bool:
         complete = {
             row[0] for row in connection.execute("SELECT collection FROM _walks WHERE complete_at > ''")
         }
-        waiting = connection.execute("SELECT 1 FROM _legs_due LIMIT 1").fetchone()
+        waiting = connection.execute("SELECT 1 FROM _due WHERE derived = 'legs' LIMIT 1").fetchone()
     return waiting is None and complete >= {policy.collection for policy in list_full_sync_policies()}
 
 

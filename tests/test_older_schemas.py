@@ -19,12 +19,14 @@ OLD_ROWS = {
 }
 
 DROPPED = {
+    "_call_directory",
     "_calls_search_due",
     "callback_position",
     "_cdr_months",
     "_cdr_user_months",
     "dismissals",
     "phones",
+    "_legs_due",
     "_migrations",
     "_versions",
     "_report_basis",
@@ -143,3 +145,14 @@ def test_settings_of_dashboard_users_are_kept(tmp_path: Path) -> None:
             "phone": "10002",
             "start page": "/calls",
         }
+
+
+def test_legs_that_were_due_before_are_due(tmp_path: Path) -> None:
+    path = tmp_path / "mirror.db"
+    make_older(path, "0.1.0")
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("INSERT INTO _legs_due VALUES (3), (9)")
+        connection.commit()
+    OPENERS["mirror"](path).close()
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("SELECT derived, low, high FROM _due").fetchall() == [("legs", 3, 9)]

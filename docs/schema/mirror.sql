@@ -29,10 +29,6 @@ CREATE TABLE _below_due (
     PRIMARY KEY (collection, key, name)
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE _call_directory (
-    one INTEGER PRIMARY KEY CHECK (one = 0), fingerprint TEXT NOT NULL
-) STRICT;
-
 CREATE TABLE _call_ids (id INTEGER PRIMARY KEY, call_id INTEGER NOT NULL) STRICT;
 
 CREATE TABLE _calls (
@@ -43,7 +39,7 @@ CREATE TABLE _calls (
     party_name TEXT NOT NULL, our_number TEXT, our_e164 TEXT, group_kind TEXT, group_id INTEGER,
     group_name TEXT, user_id INTEGER, user_name TEXT, extension TEXT, context TEXT, t_cause TEXT,
     charge REAL, legs INTEGER NOT NULL, recordings INTEGER NOT NULL, voicemails INTEGER NOT NULL,
-    cdrs INTEGER NOT NULL, sources TEXT NOT NULL, due_at REAL, change_no INTEGER NOT NULL
+    cdrs INTEGER NOT NULL, sources TEXT NOT NULL, change_no INTEGER NOT NULL
 ) STRICT;
 
 CREATE VIRTUAL TABLE _calls_search USING fts5(text, tokenize = 'trigram');
@@ -139,8 +135,6 @@ CREATE TABLE _legs (
     duration INTEGER, billsec INTEGER, charge REAL, disposition TEXT,
     voicemails INTEGER NOT NULL, sources TEXT NOT NULL, room TEXT
 ) STRICT;
-
-CREATE TABLE _legs_due (leg_id INTEGER PRIMARY KEY) STRICT;
 
 CREATE TABLE _lookups (
     kind TEXT NOT NULL,
@@ -1090,8 +1084,6 @@ CREATE INDEX _call_ids_call ON _call_ids (call_id);
 
 CREATE INDEX _calls_by_user ON _calls (user_id, started_at);
 
-CREATE INDEX _calls_due ON _calls (due_at) WHERE due_at IS NOT NULL;
-
 CREATE INDEX _calls_open ON _calls (state) WHERE state <> 'ended';
 
 CREATE INDEX _calls_outcome ON _calls (outcome, started_at);
@@ -1222,12 +1214,6 @@ CREATE INDEX voicemessages_parent_live_id ON voicemessages (parent_live_id);
 
 CREATE INDEX voicemessages_present ON voicemessages (id) WHERE _missing_since IS NULL;
 
-CREATE TRIGGER _contact_numbers_delete AFTER DELETE ON _contact_numbers BEGIN
-    UPDATE _calls SET due_at = 0 WHERE coalesce(party_e164, party) = OLD.e164; END;
-
-CREATE TRIGGER _contact_numbers_insert AFTER INSERT ON _contact_numbers BEGIN
-    UPDATE _calls SET due_at = 0 WHERE coalesce(party_e164, party) = NEW.e164; END;
-
 CREATE TRIGGER _due_callbacks__calls_delete AFTER DELETE ON _calls WHEN (1) AND OLD.id IS NOT NULL AND (OLD.id <= (SELECT high FROM _due WHERE derived = 'callbacks' AND low <= +OLD.id ORDER BY low DESC LIMIT 1)) IS NOT TRUE BEGIN INSERT INTO _due VALUES ('callbacks', OLD.id, OLD.id, 0); END;
 
 CREATE TRIGGER _due_callbacks__calls_insert AFTER INSERT ON _calls WHEN (1) AND NEW.id IS NOT NULL AND (NEW.id <= (SELECT high FROM _due WHERE derived = 'callbacks' AND low <= +NEW.id ORDER BY low DESC LIMIT 1)) IS NOT TRUE BEGIN INSERT INTO _due VALUES ('callbacks', NEW.id, NEW.id, 0); END;
@@ -1236,6 +1222,62 @@ CREATE TRIGGER _due_callbacks__calls_update_new AFTER UPDATE OF id, direction, o
 
 CREATE TRIGGER _due_callbacks__calls_update_old AFTER UPDATE OF id, direction, outcome, started_at, answered_at, talk_seconds, party, party_e164, party_name, our_number ON _calls WHEN ((1) OR (1)) AND (OLD.id, OLD.direction, OLD.outcome, OLD.started_at, OLD.answered_at, OLD.talk_seconds, OLD.party, OLD.party_e164, OLD.party_name, OLD.our_number) IS NOT (NEW.id, NEW.direction, NEW.outcome, NEW.started_at, NEW.answered_at, NEW.talk_seconds, NEW.party, NEW.party_e164, NEW.party_name, NEW.our_number) AND OLD.id IS NOT NULL AND (OLD.id <= (SELECT high FROM _due WHERE derived = 'callbacks' AND low <= +OLD.id ORDER BY low DESC LIMIT 1)) IS NOT TRUE BEGIN INSERT INTO _due VALUES ('callbacks', OLD.id, OLD.id, 0); END;
 
+CREATE TRIGGER _due_calls__contact_numbers_delete AFTER DELETE ON _contact_numbers WHEN (1) BEGIN INSERT INTO _due SELECT 'calls', changed.key, changed.key, 0 FROM (SELECT id AS key FROM _calls WHERE coalesce(party_e164, party) = OLD.e164) AS changed WHERE changed.key IS NOT NULL AND (changed.key <= (SELECT high FROM _due WHERE derived = 'calls' AND low <= +changed.key ORDER BY low DESC LIMIT 1)) IS NOT TRUE; END;
+
+CREATE TRIGGER _due_calls__contact_numbers_insert AFTER INSERT ON _contact_numbers WHEN (1) BEGIN INSERT INTO _due SELECT 'calls', changed.key, changed.key, 0 FROM (SELECT id AS key FROM _calls WHERE coalesce(party_e164, party) = NEW.e164) AS changed WHERE changed.key IS NOT NULL AND (changed.key <= (SELECT high FROM _due WHERE derived = 'calls' AND low <= +changed.key ORDER BY low DESC LIMIT 1)) IS NOT TRUE; END;
+
+CREATE TRIGGER _due_calls__contact_numbers_update_new AFTER UPDATE OF e164, contact_id, name ON _contact_numbers WHEN ((1) OR (1)) AND (OLD.e164, OLD.contact_id, OLD.name) IS NOT (NEW.e164, NEW.contact_id, NEW.name) BEGIN INSERT INTO _due SELECT 'calls', changed.key, changed.key, 0 FROM (SELECT id AS key FROM _calls WHERE coalesce(party_e164, party) = NEW.e164) AS changed WHERE changed.key IS NOT NULL AND (changed.key <= (SELECT high FROM _due WHERE derived = 'calls' AND low <= +changed.key ORDER BY low DESC LIMIT 1)) IS NOT TRUE; END;
+
+CREATE TRIGGER _due_calls__contact_numbers_update_old AFTER UPDATE OF e164, contact_id, name ON _contact_numbers WHEN ((1) OR (1)) AND (OLD.e164, OLD.contact_id, OLD.name) IS NOT (NEW.e164, NEW.contact_id, NEW.name) BEGIN INSERT INTO _due SELECT 'calls', changed.key, changed.key, 0 FROM (SELECT id AS key FROM _calls WHERE coalesce(party_e164, party) = OLD.e164) AS changed WHERE changed.key IS NOT NULL AND (changed.key <= (SELECT high FROM _due WHERE derived = 'calls' AND low <= +changed.key ORDER BY low DESC LIMIT 1)) IS NOT TRUE; END;
+
+CREATE TRIGGER _due_calls_conferences_delete AFTER DELETE ON conferences WHEN (1) AND NOT EXISTS (SELECT 1 FROM _due WHERE derived = 'calls' AND low = -9223372036854775808 AND high = 9223372036854775807) BEGIN DELETE FROM _due WHERE derived = 'calls'; INSERT INTO _due VALUES ('calls', -9223372036854775808, 9223372036854775807, 0); END;
+
+CREATE TRIGGER _due_calls_conferences_insert AFTER INSERT ON conferences WHEN (1) AND NOT EXISTS (SELECT 1 FROM _due WHERE derived = 'calls' AND low = -9223372036854775808 AND high = 9223372036854775807) BEGIN DELETE FROM _due WHERE derived = 'calls'; INSERT INTO _due VALUES ('calls', -9223372036854775808, 9223372036854775807, 0); END;
+
+CREATE TRIGGER _due_calls_conferences_update_new AFTER UPDATE OF id, confno ON conferences WHEN ((1) OR (1)) AND (OLD.id, OLD.confno) IS NOT (NEW.id, NEW.confno) AND NOT EXISTS (SELECT 1 FROM _due WHERE derived = 'calls' AND low = -9223372036854775808 AND high = 9223372036854775807) BEGIN DELETE FROM _due WHERE derived = 'calls'; INSERT INTO _due VALUES ('calls', -9223372036854775808, 9223372036854775807, 0); END;
+
+CREATE TRIGGER _due_calls_conferences_update_old AFTER UPDATE OF id, confno ON conferences WHEN ((1) OR (1)) AND (OLD.id, OLD.confno) IS NOT (NEW.id, NEW.confno) AND NOT EXISTS (SELECT 1 FROM _due WHERE derived = 'calls' AND low = -9223372036854775808 AND high = 9223372036854775807) BEGIN DELETE FROM _due WHERE derived = 'calls'; INSERT INTO _due VALUES ('calls', -9223372036854775808, 9223372036854775807, 0); END;
+
+CREATE TRIGGER _due_calls_ddis_delete AFTER DELETE ON ddis WHEN (1) AND NOT EXISTS (SELECT 1 FROM _due WHERE derived = 'calls' AND low = -9223372036854775808 AND high = 9223372036854775807) BEGIN DELETE FROM _due WHERE derived = 'calls'; INSERT INTO _due VALUES ('calls', -9223372036854775808, 9223372036854775807, 0); END;
+
+CREATE TRIGGER _due_calls_ddis_insert AFTER INSERT ON ddis WHEN (1) AND NOT EXISTS (SELECT 1 FROM _due WHERE derived = 'calls' AND low = -9223372036854775808 AND high = 9223372036854775807) BEGIN DELETE FROM _due WHERE derived = 'calls'; INSERT INTO _due VALUES ('calls', -9223372036854775808, 9223372036854775807, 0); END;
+
+CREATE TRIGGER _due_calls_ddis_update_new AFTER UPDATE OF id, e164, name ON ddis WHEN ((1) OR (1)) AND (OLD.id, OLD.e164, OLD.name) IS NOT (NEW.id, NEW.e164, NEW.name) AND NOT EXISTS (SELECT 1 FROM _due WHERE derived = 'calls' AND low = -9223372036854775808 AND high = 9223372036854775807) BEGIN DELETE FROM _due WHERE derived = 'calls'; INSERT INTO _due VALUES ('calls', -9223372036854775808, 9223372036854775807, 0); END;
+
+CREATE TRIGGER _due_calls_ddis_update_old AFTER UPDATE OF id, e164, name ON ddis WHEN ((1) OR (1)) AND (OLD.id, OLD.e164, OLD.name) IS NOT (NEW.id, NEW.e164, NEW.name) AND NOT EXISTS (SELECT 1 FROM _due WHERE derived = 'calls' AND low = -9223372036854775808 AND high = 9223372036854775807) BEGIN DELETE FROM _due WHERE derived = 'calls'; INSERT INTO _due VALUES ('calls', -9223372036854775808, 9223372036854775807, 0); END;
+
+CREATE TRIGGER _due_calls_ivrs_delete AFTER DELETE ON ivrs WHEN (1) AND NOT EXISTS (SELECT 1 FROM _due WHERE derived = 'calls' AND low = -9223372036854775808 AND high = 9223372036854775807) BEGIN DELETE FROM _due WHERE derived = 'calls'; INSERT INTO _due VALUES ('calls', -9223372036854775808, 9223372036854775807, 0); END;
+
+CREATE TRIGGER _due_calls_ivrs_insert AFTER INSERT ON ivrs WHEN (1) AND NOT EXISTS (SELECT 1 FROM _due WHERE derived = 'calls' AND low = -9223372036854775808 AND high = 9223372036854775807) BEGIN DELETE FROM _due WHERE derived = 'calls'; INSERT INTO _due VALUES ('calls', -9223372036854775808, 9223372036854775807, 0); END;
+
+CREATE TRIGGER _due_calls_ivrs_update_new AFTER UPDATE OF id, number ON ivrs WHEN ((1) OR (1)) AND (OLD.id, OLD.number) IS NOT (NEW.id, NEW.number) AND NOT EXISTS (SELECT 1 FROM _due WHERE derived = 'calls' AND low = -9223372036854775808 AND high = 9223372036854775807) BEGIN DELETE FROM _due WHERE derived = 'calls'; INSERT INTO _due VALUES ('calls', -9223372036854775808, 9223372036854775807, 0); END;
+
+CREATE TRIGGER _due_calls_ivrs_update_old AFTER UPDATE OF id, number ON ivrs WHEN ((1) OR (1)) AND (OLD.id, OLD.number) IS NOT (NEW.id, NEW.number) AND NOT EXISTS (SELECT 1 FROM _due WHERE derived = 'calls' AND low = -9223372036854775808 AND high = 9223372036854775807) BEGIN DELETE FROM _due WHERE derived = 'calls'; INSERT INTO _due VALUES ('calls', -9223372036854775808, 9223372036854775807, 0); END;
+
+CREATE TRIGGER _due_calls_queues_delete AFTER DELETE ON queues WHEN (1) AND NOT EXISTS (SELECT 1 FROM _due WHERE derived = 'calls' AND low = -9223372036854775808 AND high = 9223372036854775807) BEGIN DELETE FROM _due WHERE derived = 'calls'; INSERT INTO _due VALUES ('calls', -9223372036854775808, 9223372036854775807, 0); END;
+
+CREATE TRIGGER _due_calls_queues_insert AFTER INSERT ON queues WHEN (1) AND NOT EXISTS (SELECT 1 FROM _due WHERE derived = 'calls' AND low = -9223372036854775808 AND high = 9223372036854775807) BEGIN DELETE FROM _due WHERE derived = 'calls'; INSERT INTO _due VALUES ('calls', -9223372036854775808, 9223372036854775807, 0); END;
+
+CREATE TRIGGER _due_calls_queues_update_new AFTER UPDATE OF id, number, name, ring_time, retry ON queues WHEN ((1) OR (1)) AND (OLD.id, OLD.number, OLD.name, OLD.ring_time, OLD.retry) IS NOT (NEW.id, NEW.number, NEW.name, NEW.ring_time, NEW.retry) AND NOT EXISTS (SELECT 1 FROM _due WHERE derived = 'calls' AND low = -9223372036854775808 AND high = 9223372036854775807) BEGIN DELETE FROM _due WHERE derived = 'calls'; INSERT INTO _due VALUES ('calls', -9223372036854775808, 9223372036854775807, 0); END;
+
+CREATE TRIGGER _due_calls_queues_update_old AFTER UPDATE OF id, number, name, ring_time, retry ON queues WHEN ((1) OR (1)) AND (OLD.id, OLD.number, OLD.name, OLD.ring_time, OLD.retry) IS NOT (NEW.id, NEW.number, NEW.name, NEW.ring_time, NEW.retry) AND NOT EXISTS (SELECT 1 FROM _due WHERE derived = 'calls' AND low = -9223372036854775808 AND high = 9223372036854775807) BEGIN DELETE FROM _due WHERE derived = 'calls'; INSERT INTO _due VALUES ('calls', -9223372036854775808, 9223372036854775807, 0); END;
+
+CREATE TRIGGER _due_calls_ringgroups_delete AFTER DELETE ON ringgroups WHEN (1) AND NOT EXISTS (SELECT 1 FROM _due WHERE derived = 'calls' AND low = -9223372036854775808 AND high = 9223372036854775807) BEGIN DELETE FROM _due WHERE derived = 'calls'; INSERT INTO _due VALUES ('calls', -9223372036854775808, 9223372036854775807, 0); END;
+
+CREATE TRIGGER _due_calls_ringgroups_insert AFTER INSERT ON ringgroups WHEN (1) AND NOT EXISTS (SELECT 1 FROM _due WHERE derived = 'calls' AND low = -9223372036854775808 AND high = 9223372036854775807) BEGIN DELETE FROM _due WHERE derived = 'calls'; INSERT INTO _due VALUES ('calls', -9223372036854775808, 9223372036854775807, 0); END;
+
+CREATE TRIGGER _due_calls_ringgroups_update_new AFTER UPDATE OF id, number, name, ring_time ON ringgroups WHEN ((1) OR (1)) AND (OLD.id, OLD.number, OLD.name, OLD.ring_time) IS NOT (NEW.id, NEW.number, NEW.name, NEW.ring_time) AND NOT EXISTS (SELECT 1 FROM _due WHERE derived = 'calls' AND low = -9223372036854775808 AND high = 9223372036854775807) BEGIN DELETE FROM _due WHERE derived = 'calls'; INSERT INTO _due VALUES ('calls', -9223372036854775808, 9223372036854775807, 0); END;
+
+CREATE TRIGGER _due_calls_ringgroups_update_old AFTER UPDATE OF id, number, name, ring_time ON ringgroups WHEN ((1) OR (1)) AND (OLD.id, OLD.number, OLD.name, OLD.ring_time) IS NOT (NEW.id, NEW.number, NEW.name, NEW.ring_time) AND NOT EXISTS (SELECT 1 FROM _due WHERE derived = 'calls' AND low = -9223372036854775808 AND high = 9223372036854775807) BEGIN DELETE FROM _due WHERE derived = 'calls'; INSERT INTO _due VALUES ('calls', -9223372036854775808, 9223372036854775807, 0); END;
+
+CREATE TRIGGER _due_calls_users_delete AFTER DELETE ON users WHEN (1) AND NOT EXISTS (SELECT 1 FROM _due WHERE derived = 'calls' AND low = -9223372036854775808 AND high = 9223372036854775807) BEGIN DELETE FROM _due WHERE derived = 'calls'; INSERT INTO _due VALUES ('calls', -9223372036854775808, 9223372036854775807, 0); END;
+
+CREATE TRIGGER _due_calls_users_insert AFTER INSERT ON users WHEN (1) AND NOT EXISTS (SELECT 1 FROM _due WHERE derived = 'calls' AND low = -9223372036854775808 AND high = 9223372036854775807) BEGIN DELETE FROM _due WHERE derived = 'calls'; INSERT INTO _due VALUES ('calls', -9223372036854775808, 9223372036854775807, 0); END;
+
+CREATE TRIGGER _due_calls_users_update_new AFTER UPDATE OF id, ext, first_name, last_name ON users WHEN ((1) OR (1)) AND (OLD.id, OLD.ext, OLD.first_name, OLD.last_name) IS NOT (NEW.id, NEW.ext, NEW.first_name, NEW.last_name) AND NOT EXISTS (SELECT 1 FROM _due WHERE derived = 'calls' AND low = -9223372036854775808 AND high = 9223372036854775807) BEGIN DELETE FROM _due WHERE derived = 'calls'; INSERT INTO _due VALUES ('calls', -9223372036854775808, 9223372036854775807, 0); END;
+
+CREATE TRIGGER _due_calls_users_update_old AFTER UPDATE OF id, ext, first_name, last_name ON users WHEN ((1) OR (1)) AND (OLD.id, OLD.ext, OLD.first_name, OLD.last_name) IS NOT (NEW.id, NEW.ext, NEW.first_name, NEW.last_name) AND NOT EXISTS (SELECT 1 FROM _due WHERE derived = 'calls' AND low = -9223372036854775808 AND high = 9223372036854775807) BEGIN DELETE FROM _due WHERE derived = 'calls'; INSERT INTO _due VALUES ('calls', -9223372036854775808, 9223372036854775807, 0); END;
+
 CREATE TRIGGER _due_contact_numbers_contacts_delete AFTER DELETE ON contacts WHEN (1) AND OLD.id IS NOT NULL AND (OLD.id <= (SELECT high FROM _due WHERE derived = 'contact_numbers' AND low <= +OLD.id ORDER BY low DESC LIMIT 1)) IS NOT TRUE BEGIN INSERT INTO _due VALUES ('contact_numbers', OLD.id, OLD.id, 0); END;
 
 CREATE TRIGGER _due_contact_numbers_contacts_insert AFTER INSERT ON contacts WHEN (1) AND NEW.id IS NOT NULL AND (NEW.id <= (SELECT high FROM _due WHERE derived = 'contact_numbers' AND low <= +NEW.id ORDER BY low DESC LIMIT 1)) IS NOT TRUE BEGIN INSERT INTO _due VALUES ('contact_numbers', NEW.id, NEW.id, 0); END;
@@ -1243,6 +1285,46 @@ CREATE TRIGGER _due_contact_numbers_contacts_insert AFTER INSERT ON contacts WHE
 CREATE TRIGGER _due_contact_numbers_contacts_update_new AFTER UPDATE OF id, first_name, last_name, company, tel, tel_1, tel_2, mobile, mobile_1, mobile_2, _missing_since ON contacts WHEN ((1) OR (1)) AND (OLD.id, OLD.first_name, OLD.last_name, OLD.company, OLD.tel, OLD.tel_1, OLD.tel_2, OLD.mobile, OLD.mobile_1, OLD.mobile_2, OLD._missing_since) IS NOT (NEW.id, NEW.first_name, NEW.last_name, NEW.company, NEW.tel, NEW.tel_1, NEW.tel_2, NEW.mobile, NEW.mobile_1, NEW.mobile_2, NEW._missing_since) AND NEW.id IS NOT NULL AND (NEW.id <= (SELECT high FROM _due WHERE derived = 'contact_numbers' AND low <= +NEW.id ORDER BY low DESC LIMIT 1)) IS NOT TRUE BEGIN INSERT INTO _due VALUES ('contact_numbers', NEW.id, NEW.id, 0); END;
 
 CREATE TRIGGER _due_contact_numbers_contacts_update_old AFTER UPDATE OF id, first_name, last_name, company, tel, tel_1, tel_2, mobile, mobile_1, mobile_2, _missing_since ON contacts WHEN ((1) OR (1)) AND (OLD.id, OLD.first_name, OLD.last_name, OLD.company, OLD.tel, OLD.tel_1, OLD.tel_2, OLD.mobile, OLD.mobile_1, OLD.mobile_2, OLD._missing_since) IS NOT (NEW.id, NEW.first_name, NEW.last_name, NEW.company, NEW.tel, NEW.tel_1, NEW.tel_2, NEW.mobile, NEW.mobile_1, NEW.mobile_2, NEW._missing_since) AND OLD.id IS NOT NULL AND (OLD.id <= (SELECT high FROM _due WHERE derived = 'contact_numbers' AND low <= +OLD.id ORDER BY low DESC LIMIT 1)) IS NOT TRUE BEGIN INSERT INTO _due VALUES ('contact_numbers', OLD.id, OLD.id, 0); END;
+
+CREATE TRIGGER _due_legs__leg_events_delete AFTER DELETE ON _leg_events WHEN (1) AND OLD.leg_id IS NOT NULL AND (OLD.leg_id <= (SELECT high FROM _due WHERE derived = 'legs' AND low <= +OLD.leg_id ORDER BY low DESC LIMIT 1)) IS NOT TRUE BEGIN INSERT INTO _due VALUES ('legs', OLD.leg_id, OLD.leg_id, 0); END;
+
+CREATE TRIGGER _due_legs__leg_events_insert AFTER INSERT ON _leg_events WHEN (1) AND NEW.leg_id IS NOT NULL AND (NEW.leg_id <= (SELECT high FROM _due WHERE derived = 'legs' AND low <= +NEW.leg_id ORDER BY low DESC LIMIT 1)) IS NOT TRUE BEGIN INSERT INTO _due VALUES ('legs', NEW.leg_id, NEW.leg_id, 0); END;
+
+CREATE TRIGGER _due_legs__leg_events_update_new AFTER UPDATE OF event_id, name, leg_id, root_id, at, micros, server, state, connected_at, start_time, context, destination, duration, t_cause, src, src_id, src_name, dst, dst_id, dst_name, final, terminated_by, dtmf_tag, dtmf_target, doc, received_at ON _leg_events WHEN ((1) OR (1)) AND (OLD.event_id, OLD.name, OLD.leg_id, OLD.root_id, OLD.at, OLD.micros, OLD.server, OLD.state, OLD.connected_at, OLD.start_time, OLD.context, OLD.destination, OLD.duration, OLD.t_cause, OLD.src, OLD.src_id, OLD.src_name, OLD.dst, OLD.dst_id, OLD.dst_name, OLD.final, OLD.terminated_by, OLD.dtmf_tag, OLD.dtmf_target, OLD.doc, OLD.received_at) IS NOT (NEW.event_id, NEW.name, NEW.leg_id, NEW.root_id, NEW.at, NEW.micros, NEW.server, NEW.state, NEW.connected_at, NEW.start_time, NEW.context, NEW.destination, NEW.duration, NEW.t_cause, NEW.src, NEW.src_id, NEW.src_name, NEW.dst, NEW.dst_id, NEW.dst_name, NEW.final, NEW.terminated_by, NEW.dtmf_tag, NEW.dtmf_target, NEW.doc, NEW.received_at) AND NEW.leg_id IS NOT NULL AND (NEW.leg_id <= (SELECT high FROM _due WHERE derived = 'legs' AND low <= +NEW.leg_id ORDER BY low DESC LIMIT 1)) IS NOT TRUE BEGIN INSERT INTO _due VALUES ('legs', NEW.leg_id, NEW.leg_id, 0); END;
+
+CREATE TRIGGER _due_legs__leg_events_update_old AFTER UPDATE OF event_id, name, leg_id, root_id, at, micros, server, state, connected_at, start_time, context, destination, duration, t_cause, src, src_id, src_name, dst, dst_id, dst_name, final, terminated_by, dtmf_tag, dtmf_target, doc, received_at ON _leg_events WHEN ((1) OR (1)) AND (OLD.event_id, OLD.name, OLD.leg_id, OLD.root_id, OLD.at, OLD.micros, OLD.server, OLD.state, OLD.connected_at, OLD.start_time, OLD.context, OLD.destination, OLD.duration, OLD.t_cause, OLD.src, OLD.src_id, OLD.src_name, OLD.dst, OLD.dst_id, OLD.dst_name, OLD.final, OLD.terminated_by, OLD.dtmf_tag, OLD.dtmf_target, OLD.doc, OLD.received_at) IS NOT (NEW.event_id, NEW.name, NEW.leg_id, NEW.root_id, NEW.at, NEW.micros, NEW.server, NEW.state, NEW.connected_at, NEW.start_time, NEW.context, NEW.destination, NEW.duration, NEW.t_cause, NEW.src, NEW.src_id, NEW.src_name, NEW.dst, NEW.dst_id, NEW.dst_name, NEW.final, NEW.terminated_by, NEW.dtmf_tag, NEW.dtmf_target, NEW.doc, NEW.received_at) AND OLD.leg_id IS NOT NULL AND (OLD.leg_id <= (SELECT high FROM _due WHERE derived = 'legs' AND low <= +OLD.leg_id ORDER BY low DESC LIMIT 1)) IS NOT TRUE BEGIN INSERT INTO _due VALUES ('legs', OLD.leg_id, OLD.leg_id, 0); END;
+
+CREATE TRIGGER _due_legs__leg_live_delete AFTER DELETE ON _leg_live WHEN (OLD.seen_at IS NOT NULL OR OLD.missing_at IS NOT NULL OR OLD.gone_at IS NOT NULL) AND OLD.leg_id IS NOT NULL AND (OLD.leg_id <= (SELECT high FROM _due WHERE derived = 'legs' AND low <= +OLD.leg_id ORDER BY low DESC LIMIT 1)) IS NOT TRUE BEGIN INSERT INTO _due VALUES ('legs', OLD.leg_id, OLD.leg_id, 0); END;
+
+CREATE TRIGGER _due_legs__leg_live_insert AFTER INSERT ON _leg_live WHEN (NEW.seen_at IS NOT NULL OR NEW.missing_at IS NOT NULL OR NEW.gone_at IS NOT NULL) AND NEW.leg_id IS NOT NULL AND (NEW.leg_id <= (SELECT high FROM _due WHERE derived = 'legs' AND low <= +NEW.leg_id ORDER BY low DESC LIMIT 1)) IS NOT TRUE BEGIN INSERT INTO _due VALUES ('legs', NEW.leg_id, NEW.leg_id, 0); END;
+
+CREATE TRIGGER _due_legs__leg_live_update_new AFTER UPDATE OF leg_id, seen_at, doc, missing_at, gone_at ON _leg_live WHEN ((OLD.seen_at IS NOT NULL OR OLD.missing_at IS NOT NULL OR OLD.gone_at IS NOT NULL) OR (NEW.seen_at IS NOT NULL OR NEW.missing_at IS NOT NULL OR NEW.gone_at IS NOT NULL)) AND (OLD.leg_id, OLD.seen_at, OLD.doc, OLD.missing_at, OLD.gone_at) IS NOT (NEW.leg_id, NEW.seen_at, NEW.doc, NEW.missing_at, NEW.gone_at) AND NEW.leg_id IS NOT NULL AND (NEW.leg_id <= (SELECT high FROM _due WHERE derived = 'legs' AND low <= +NEW.leg_id ORDER BY low DESC LIMIT 1)) IS NOT TRUE BEGIN INSERT INTO _due VALUES ('legs', NEW.leg_id, NEW.leg_id, 0); END;
+
+CREATE TRIGGER _due_legs__leg_live_update_old AFTER UPDATE OF leg_id, seen_at, doc, missing_at, gone_at ON _leg_live WHEN ((OLD.seen_at IS NOT NULL OR OLD.missing_at IS NOT NULL OR OLD.gone_at IS NOT NULL) OR (NEW.seen_at IS NOT NULL OR NEW.missing_at IS NOT NULL OR NEW.gone_at IS NOT NULL)) AND (OLD.leg_id, OLD.seen_at, OLD.doc, OLD.missing_at, OLD.gone_at) IS NOT (NEW.leg_id, NEW.seen_at, NEW.doc, NEW.missing_at, NEW.gone_at) AND OLD.leg_id IS NOT NULL AND (OLD.leg_id <= (SELECT high FROM _due WHERE derived = 'legs' AND low <= +OLD.leg_id ORDER BY low DESC LIMIT 1)) IS NOT TRUE BEGIN INSERT INTO _due VALUES ('legs', OLD.leg_id, OLD.leg_id, 0); END;
+
+CREATE TRIGGER _due_legs_cdrs_delete AFTER DELETE ON cdrs WHEN (OLD.live_id > 0) AND CAST(OLD.live_id AS INTEGER) IS NOT NULL AND (CAST(OLD.live_id AS INTEGER) <= (SELECT high FROM _due WHERE derived = 'legs' AND low <= +CAST(OLD.live_id AS INTEGER) ORDER BY low DESC LIMIT 1)) IS NOT TRUE BEGIN INSERT INTO _due VALUES ('legs', CAST(OLD.live_id AS INTEGER), CAST(OLD.live_id AS INTEGER), 0); END;
+
+CREATE TRIGGER _due_legs_cdrs_insert AFTER INSERT ON cdrs WHEN (NEW.live_id > 0) AND CAST(NEW.live_id AS INTEGER) IS NOT NULL AND (CAST(NEW.live_id AS INTEGER) <= (SELECT high FROM _due WHERE derived = 'legs' AND low <= +CAST(NEW.live_id AS INTEGER) ORDER BY low DESC LIMIT 1)) IS NOT TRUE BEGIN INSERT INTO _due VALUES ('legs', CAST(NEW.live_id AS INTEGER), CAST(NEW.live_id AS INTEGER), 0); END;
+
+CREATE TRIGGER _due_legs_cdrs_update_new AFTER UPDATE OF id, live_id, parent_live_id, root_live_id, user_id, type, calldate, clid, src_id, src_name, src, dst_id, dst, dst_name, duration, billsec, disposition, destination, context, charge, t_cause, _first_seen ON cdrs WHEN ((OLD.live_id > 0) OR (NEW.live_id > 0)) AND (OLD.id, OLD.live_id, OLD.parent_live_id, OLD.root_live_id, OLD.user_id, OLD.type, OLD.calldate, OLD.clid, OLD.src_id, OLD.src_name, OLD.src, OLD.dst_id, OLD.dst, OLD.dst_name, OLD.duration, OLD.billsec, OLD.disposition, OLD.destination, OLD.context, OLD.charge, OLD.t_cause, OLD._first_seen) IS NOT (NEW.id, NEW.live_id, NEW.parent_live_id, NEW.root_live_id, NEW.user_id, NEW.type, NEW.calldate, NEW.clid, NEW.src_id, NEW.src_name, NEW.src, NEW.dst_id, NEW.dst, NEW.dst_name, NEW.duration, NEW.billsec, NEW.disposition, NEW.destination, NEW.context, NEW.charge, NEW.t_cause, NEW._first_seen) AND CAST(NEW.live_id AS INTEGER) IS NOT NULL AND (CAST(NEW.live_id AS INTEGER) <= (SELECT high FROM _due WHERE derived = 'legs' AND low <= +CAST(NEW.live_id AS INTEGER) ORDER BY low DESC LIMIT 1)) IS NOT TRUE BEGIN INSERT INTO _due VALUES ('legs', CAST(NEW.live_id AS INTEGER), CAST(NEW.live_id AS INTEGER), 0); END;
+
+CREATE TRIGGER _due_legs_cdrs_update_old AFTER UPDATE OF id, live_id, parent_live_id, root_live_id, user_id, type, calldate, clid, src_id, src_name, src, dst_id, dst, dst_name, duration, billsec, disposition, destination, context, charge, t_cause, _first_seen ON cdrs WHEN ((OLD.live_id > 0) OR (NEW.live_id > 0)) AND (OLD.id, OLD.live_id, OLD.parent_live_id, OLD.root_live_id, OLD.user_id, OLD.type, OLD.calldate, OLD.clid, OLD.src_id, OLD.src_name, OLD.src, OLD.dst_id, OLD.dst, OLD.dst_name, OLD.duration, OLD.billsec, OLD.disposition, OLD.destination, OLD.context, OLD.charge, OLD.t_cause, OLD._first_seen) IS NOT (NEW.id, NEW.live_id, NEW.parent_live_id, NEW.root_live_id, NEW.user_id, NEW.type, NEW.calldate, NEW.clid, NEW.src_id, NEW.src_name, NEW.src, NEW.dst_id, NEW.dst, NEW.dst_name, NEW.duration, NEW.billsec, NEW.disposition, NEW.destination, NEW.context, NEW.charge, NEW.t_cause, NEW._first_seen) AND CAST(OLD.live_id AS INTEGER) IS NOT NULL AND (CAST(OLD.live_id AS INTEGER) <= (SELECT high FROM _due WHERE derived = 'legs' AND low <= +CAST(OLD.live_id AS INTEGER) ORDER BY low DESC LIMIT 1)) IS NOT TRUE BEGIN INSERT INTO _due VALUES ('legs', CAST(OLD.live_id AS INTEGER), CAST(OLD.live_id AS INTEGER), 0); END;
+
+CREATE TRIGGER _due_legs_monitors_delete AFTER DELETE ON monitors WHEN (OLD.live_id > 0) AND CAST(OLD.live_id AS INTEGER) IS NOT NULL AND (CAST(OLD.live_id AS INTEGER) <= (SELECT high FROM _due WHERE derived = 'legs' AND low <= +CAST(OLD.live_id AS INTEGER) ORDER BY low DESC LIMIT 1)) IS NOT TRUE BEGIN INSERT INTO _due VALUES ('legs', CAST(OLD.live_id AS INTEGER), CAST(OLD.live_id AS INTEGER), 0); END;
+
+CREATE TRIGGER _due_legs_monitors_insert AFTER INSERT ON monitors WHEN (NEW.live_id > 0) AND CAST(NEW.live_id AS INTEGER) IS NOT NULL AND (CAST(NEW.live_id AS INTEGER) <= (SELECT high FROM _due WHERE derived = 'legs' AND low <= +CAST(NEW.live_id AS INTEGER) ORDER BY low DESC LIMIT 1)) IS NOT TRUE BEGIN INSERT INTO _due VALUES ('legs', CAST(NEW.live_id AS INTEGER), CAST(NEW.live_id AS INTEGER), 0); END;
+
+CREATE TRIGGER _due_legs_monitors_update_new AFTER UPDATE OF id, live_id, user_id ON monitors WHEN ((OLD.live_id > 0) OR (NEW.live_id > 0)) AND (OLD.id, OLD.live_id, OLD.user_id) IS NOT (NEW.id, NEW.live_id, NEW.user_id) AND CAST(NEW.live_id AS INTEGER) IS NOT NULL AND (CAST(NEW.live_id AS INTEGER) <= (SELECT high FROM _due WHERE derived = 'legs' AND low <= +CAST(NEW.live_id AS INTEGER) ORDER BY low DESC LIMIT 1)) IS NOT TRUE BEGIN INSERT INTO _due VALUES ('legs', CAST(NEW.live_id AS INTEGER), CAST(NEW.live_id AS INTEGER), 0); END;
+
+CREATE TRIGGER _due_legs_monitors_update_old AFTER UPDATE OF id, live_id, user_id ON monitors WHEN ((OLD.live_id > 0) OR (NEW.live_id > 0)) AND (OLD.id, OLD.live_id, OLD.user_id) IS NOT (NEW.id, NEW.live_id, NEW.user_id) AND CAST(OLD.live_id AS INTEGER) IS NOT NULL AND (CAST(OLD.live_id AS INTEGER) <= (SELECT high FROM _due WHERE derived = 'legs' AND low <= +CAST(OLD.live_id AS INTEGER) ORDER BY low DESC LIMIT 1)) IS NOT TRUE BEGIN INSERT INTO _due VALUES ('legs', CAST(OLD.live_id AS INTEGER), CAST(OLD.live_id AS INTEGER), 0); END;
+
+CREATE TRIGGER _due_legs_voicemessages_delete AFTER DELETE ON voicemessages WHEN (1) BEGIN INSERT INTO _due SELECT 'legs', changed.key, changed.key, 0 FROM (SELECT CAST(OLD.live_id AS INTEGER) AS key UNION SELECT CAST(OLD.parent_live_id AS INTEGER)) AS changed WHERE changed.key IS NOT NULL AND (changed.key <= (SELECT high FROM _due WHERE derived = 'legs' AND low <= +changed.key ORDER BY low DESC LIMIT 1)) IS NOT TRUE; END;
+
+CREATE TRIGGER _due_legs_voicemessages_insert AFTER INSERT ON voicemessages WHEN (1) BEGIN INSERT INTO _due SELECT 'legs', changed.key, changed.key, 0 FROM (SELECT CAST(NEW.live_id AS INTEGER) AS key UNION SELECT CAST(NEW.parent_live_id AS INTEGER)) AS changed WHERE changed.key IS NOT NULL AND (changed.key <= (SELECT high FROM _due WHERE derived = 'legs' AND low <= +changed.key ORDER BY low DESC LIMIT 1)) IS NOT TRUE; END;
+
+CREATE TRIGGER _due_legs_voicemessages_update_new AFTER UPDATE OF id, live_id, parent_live_id ON voicemessages WHEN ((1) OR (1)) AND (OLD.id, OLD.live_id, OLD.parent_live_id) IS NOT (NEW.id, NEW.live_id, NEW.parent_live_id) BEGIN INSERT INTO _due SELECT 'legs', changed.key, changed.key, 0 FROM (SELECT CAST(NEW.live_id AS INTEGER) AS key UNION SELECT CAST(NEW.parent_live_id AS INTEGER)) AS changed WHERE changed.key IS NOT NULL AND (changed.key <= (SELECT high FROM _due WHERE derived = 'legs' AND low <= +changed.key ORDER BY low DESC LIMIT 1)) IS NOT TRUE; END;
+
+CREATE TRIGGER _due_legs_voicemessages_update_old AFTER UPDATE OF id, live_id, parent_live_id ON voicemessages WHEN ((1) OR (1)) AND (OLD.id, OLD.live_id, OLD.parent_live_id) IS NOT (NEW.id, NEW.live_id, NEW.parent_live_id) BEGIN INSERT INTO _due SELECT 'legs', changed.key, changed.key, 0 FROM (SELECT CAST(OLD.live_id AS INTEGER) AS key UNION SELECT CAST(OLD.parent_live_id AS INTEGER)) AS changed WHERE changed.key IS NOT NULL AND (changed.key <= (SELECT high FROM _due WHERE derived = 'legs' AND low <= +changed.key ORDER BY low DESC LIMIT 1)) IS NOT TRUE; END;
 
 CREATE TRIGGER _due_reports__calls_delete AFTER DELETE ON _calls WHEN (1) AND OLD.started_at IS NOT NULL AND (OLD.started_at <= (SELECT high FROM _due WHERE derived = 'reports' AND low <= +OLD.started_at ORDER BY low DESC LIMIT 1)) IS NOT TRUE BEGIN INSERT INTO _due VALUES ('reports', OLD.started_at, OLD.started_at, 0); END;
 

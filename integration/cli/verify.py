@@ -96,8 +96,6 @@ def verify_local(settings: Settings, report: _Report, *, quick: bool, deep: bool
     """
     from integration.maintenance import backup
     from integration.maintenance.verify import Verification
-    from integration.mirror.calls.rules import make_call_rules
-    from integration.mirror.calls.store import CallStore
     from integration.mirror.derived.declaration import make_rules
 
     finding_count, rules = 0, make_rules(settings)
@@ -107,7 +105,6 @@ def verify_local(settings: Settings, report: _Report, *, quick: bool, deep: bool
     with console.show_progress() as report_progress:
         verification = Verification(
             settings.storage.data_dir,
-            CallStore(make_call_rules(settings), rules.phone_numbers),
             rules,
             backup.get_destination(settings),
             is_quick=quick,

@@ -32,7 +32,6 @@ EXECUTORS = {
     "timers": 1,
     "sync": 4,
     "full_sync": 1,
-    "calls": 1,
     "downloads": 1,
     "exports": 1,
     "alerts": 4,

@@ -56,14 +56,11 @@ class ContentCheckJob:
 
     def _find_faults(self) -> Iterator[Finding]:
         context = self._context
-        checks = ContentChecks(
-            context.settings.storage.data_dir, context.call_store, context.rules, sample_size=SAMPLED_ROWS
-        )
+        checks = ContentChecks(context.settings.storage.data_dir, context.rules, sample_size=SAMPLED_ROWS)
         for check in (checks.check_webhooks, checks.check_records, checks.check_events):
             if self._should_continue():
                 yield from check()
         if self._should_continue():
-            yield from checks.check_calls(SAMPLED_LEGS)
             yield from checks.check_derived(sampled=True)
 
     def _should_continue(self) -> bool:

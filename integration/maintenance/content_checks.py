@@ -1,8 +1,8 @@
 """Checks of stored content by second copies.
 
-The content is webhooks, records, events and calls. SQLite has no checksums of its pages: a changed byte in a
-value is no fault of the file, so its integrity check does not find it. All reads are short, so that the
-write-ahead log of a running `serve` can shrink.
+The content is webhooks, records, events and derived rows, such as calls. SQLite has no checksums of its
+pages: a changed byte in a value is no fault of the file, so its integrity check does not find it. All reads
+are short, so that the write-ahead log of a running `serve` can shrink.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from integration.mirror.calls.store import CallStore, hash_payload
+from integration.mirror.calls.store import hash_payload
 from integration.mirror.derived import rebuild
 from integration.mirror.derived.declaration import Rules
 from integration.mirror.derived.registry import DERIVED
@@ -26,10 +26,6 @@ from integration.sqlite.readers import open_readonly, read_tolerantly
 
 BATCH_SIZE = 250
 """Rows of one read."""
-LEGS_PER_BATCH = 200
-"""Legs whose calls are computed from one consistent view."""
-SAMPLED_LEGS = 1000
-"""Legs of which `verify` computes the calls, unless it checks all."""
 
 LIVE_TABLE = "calls"
 """Table of live calls, which webhooks change without a complete record. It is rebuilt by each poll."""
@@ -65,7 +61,6 @@ class ContentChecks:
     """
 
     data_dir: Path
-    call_store: CallStore
     rules: Rules
     sample_size: int | None = None
     progress: Progress = lambda _what, _done, _total: None
@@ -119,68 +114,18 @@ class ContentChecks:
             keys = ("event_id", "body_hash")
             yield from self._check_rows(connection, "events", "_leg_events", keys, ("leg_id", "doc"), check)
 
-    def check_calls(self, sampled_legs: int | None) -> Iterator[Finding]:
-        """Compute calls from their facts and compare them with the stored calls.
-
-        `sampled_legs`: maximum number of legs; None computes all calls, and those of CDRs without a leg.
-        """
-        with open_readonly(self.data_dir / "mirror.db") as connection:
-            total, done = self._count(connection, "_legs"), 0
-            reported: set[int] = set()
-            for batch in self._list_legs(connection, total, sampled_legs):
-                self.progress("calls", done, total)
-                for leg_id, fault in sorted(self._compare_calls(connection, batch).items()):
-                    if leg_id not in reported:
-                        reported.add(leg_id)
-                        yield Finding(f"mirror.db: call of leg {leg_id}: {fault}", ["call", leg_id])
-                done += len(batch)
-
     def check_derived(self, *, sampled: bool) -> Iterator[Finding]:
         """Compute derived rows from their sources and compare them with the stored rows."""
         with open_readonly(self.data_dir / "mirror.db") as connection:
-            for done, derived in enumerate(DERIVED):
-                self.progress(derived.title, done, len(DERIVED))
-                for low, high in rebuild.find_differences(connection, derived, self.rules, sampled=sampled):
+            for derived in DERIVED:
+                progress = partial(self.progress, derived.title)
+                for low, high in rebuild.find_differences(
+                    connection, derived, self.rules, sampled=sampled, progress=progress
+                ):
                     yield Finding(
                         f"mirror.db: {derived.title}: {derived.unit} {low} to {high} have other rows",
                         ["derived", derived.name, low, high],
                     )
-
-    def _compare_calls(self, connection: sqlite3.Connection, leg_ids: list[int]) -> dict[int, str]:
-        def read() -> dict[int, str]:
-            directory = self.call_store.load_verified_directory(connection)
-            return (
-                {} if directory is None else self.call_store.find_differences(connection, leg_ids, directory)
-            )
-
-        connection.execute("BEGIN")
-        try:
-            return read_tolerantly(connection, read)
-        finally:
-            connection.execute("ROLLBACK")
-
-    def _list_legs(
-        self, connection: sqlite3.Connection, total: int, sampled_legs: int | None
-    ) -> Iterator[list[int]]:
-        if sampled_legs is not None and total > sampled_legs:
-            for _ in range(-(-sampled_legs // LEGS_PER_BATCH)):
-                yield self._fetch_ids(
-                    connection,
-                    "SELECT leg_id FROM _legs WHERE leg_id >="
-                    " (SELECT min(leg_id) + abs(random() % (max(leg_id) - min(leg_id) + 1)) FROM _legs)"
-                    " ORDER BY leg_id LIMIT ?",
-                    LEGS_PER_BATCH,
-                )
-            return
-        for sql in (
-            "SELECT leg_id FROM _legs WHERE leg_id > ? ORDER BY leg_id LIMIT ?",
-            "SELECT DISTINCT live_id FROM cdrs WHERE live_id > ? AND typeof(live_id) = 'integer'"
-            " AND NOT EXISTS (SELECT 1 FROM _legs WHERE leg_id = cdrs.live_id) ORDER BY live_id LIMIT ?",
-        ):
-            position = 0
-            while batch := self._fetch_ids(connection, sql, position, LEGS_PER_BATCH):
-                yield batch
-                position = batch[-1]
 
     def _check_rows(
         self,
@@ -238,7 +183,3 @@ class ContentChecks:
     @staticmethod
     def _count(connection: sqlite3.Connection, table: str) -> int:
         return int(connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0])  # noqa: S608
-
-    @staticmethod
-    def _fetch_ids(connection: sqlite3.Connection, sql: str, *parameters: int) -> list[int]:
-        return [row[0] for row in connection.execute(sql, parameters)]

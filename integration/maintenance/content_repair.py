@@ -3,8 +3,7 @@
 | Damaged | Renewed from |
 |---|---|
 | record of a collection | the platform, by the next full sync |
-| call | its events and CDRs |
-| derived rows | their sources |
+| calls and other derived rows | their sources |
 | file of the archive | the platform |
 """
 
@@ -15,17 +14,14 @@ from collections.abc import Callable, Mapping
 from integration.context import AppContext
 from integration.core.commands import Arguments, Progress, Result, Unfinished, command
 from integration.maintenance.content_checks import Target
-from integration.mirror.calls import reading
 from integration.mirror.derived import due
 from integration.mirror.derived.declaration import Key
 from integration.mirror.derived.rebuild import rebuild_due
 from integration.mirror.records import row_check
-from integration.sqlite.readers import read_tolerantly
-from integration.sqlite.transaction import Transaction
 from integration.sync.files import scrub
 from integration.sync.plan import PLAN
 
-PHASES = ("record", "call", "derived", "file")
+PHASES = ("record", "derived", "file")
 """Kinds of targets in the order of their repair."""
 
 
@@ -65,16 +61,6 @@ def _mark_record(context: AppContext, collection: str, rowid: int) -> str | None
     return f"the next full sync reads it again (`switchroom sync {collection} --full`)"
 
 
-def _repair_call(context: AppContext, leg_id: int) -> None:
-    with context.mirror_db.read() as connection:
-        legs = reading.list_call_legs(connection, leg_id)
-
-    def work(tx: Transaction) -> None:
-        read_tolerantly(tx.connection, lambda: context.call_store.refresh(tx, legs))
-
-    context.mirror_db.write(work)
-
-
 def _renew_derived(context: AppContext, name: str, low: Key, high: Key) -> None:
     context.mirror_db.write(lambda tx: due.mark(tx, name, [(low, high)]))
     rebuild_due(context.mirror_db, context.rules)
@@ -86,7 +72,6 @@ def _repair_file(context: AppContext, kind: str, record_id: int) -> str | None:
 
 REPAIRS: Mapping[str, Callable[..., str | None]] = {
     "record": _mark_record,
-    "call": _repair_call,
     "derived": _renew_derived,
     "file": _repair_file,
 }

@@ -16,13 +16,11 @@ from integration.core.process_lock import find_writer
 from integration.maintenance import shared_files
 from integration.maintenance.content_checks import (
     REBUILD_ADVICE,
-    SAMPLED_LEGS,
     ContentChecks,
     Finding,
     Progress,
 )
 from integration.maintenance.manifest import DATABASES
-from integration.mirror.calls.store import CallStore
 from integration.mirror.derived.declaration import Rules
 from integration.mirror.page_queries import archive_queries
 from integration.mirror.sync_state import scrub_log
@@ -48,13 +46,12 @@ class Verification:
     """One verification.
 
     `find_faults()` yields the findings; `notes` collects lines that are none. `is_quick`: read neither files
-    nor content. `is_deep`: compute all calls and derived rows, not samples.
+    nor content. `is_deep`: compute all derived rows, not samples.
     """
 
     def __init__(
         self,
         data_dir: Path,
-        call_store: CallStore,
         rules: Rules,
         backup_dest: Path,
         *,
@@ -67,7 +64,7 @@ class Verification:
         self._is_quick = is_quick
         self._is_deep = is_deep
         self._progress = progress
-        self._content = ContentChecks(data_dir, call_store, rules, progress=progress)
+        self._content = ContentChecks(data_dir, rules, progress=progress)
         self.files = 0
         self.notes: list[str] = []
 
@@ -92,7 +89,6 @@ class Verification:
             ({"inbox.db"}, self._content.check_webhooks),
             ({"mirror.db"}, self._content.check_records),
             ({"mirror.db"}, self._content.check_events),
-            ({"mirror.db"}, self._check_calls),
             ({"mirror.db"}, partial(self._content.check_derived, sampled=not self._is_deep)),
         ]
         return [
@@ -100,9 +96,6 @@ class Verification:
             ({"mirror.db"}, self._check_archive),
             ({"mirror.db", "inbox.db"}, self._check_applied),
         ]
-
-    def _check_calls(self) -> Iterator[Finding]:
-        yield from self._content.check_calls(None if self._is_deep else SAMPLED_LEGS)
 
     def _check_archive(self) -> Iterator[Finding]:
         """Check every file that mirror.db lists as present."""

@@ -16,7 +16,6 @@ from pathlib import Path
 from integration.catalogue import RESOURCES
 from integration.catalogue.shapes import Resource
 from integration.mirror import zone_offsets
-from integration.mirror.calls import backlog
 from integration.mirror.calls import schema as call_schema
 from integration.mirror.derived import contact_numbers, due, report_sums, search_index
 from integration.mirror.derived.registry import DERIVED
@@ -72,7 +71,6 @@ VIEWS = Path(__file__).with_name("views.sql").read_text("utf-8")
 INTERNAL_TABLES = (
     CORE_TABLES,
     call_schema.TABLES,
-    backlog.TABLES,
     lookup_queue.TABLES,
     media_files.TABLES,
     collection_state.TABLES,
@@ -153,8 +151,8 @@ MIGRATIONS: Mapping[str, Step] = {
     "triggers of calls with legs and causes": _do_nothing,
     "deleted transcripts in the search index": _do_nothing,
     "forms of lists without ids": collection_state.add_form,
-    "calls of parties without a number": call_schema.evaluate_withheld_calls,
-    "calls dated 1970": call_schema.evaluate_calls_of_1970,
+    "calls of parties without a number": _do_nothing,
+    "calls dated 1970": _do_nothing,
     "times of different counts": completeness.add_difference_time,
     "columns of promoted fields": drop_promoted_columns,
     "no counts of CDRs by month": drop_month_counts,
@@ -162,6 +160,7 @@ MIGRATIONS: Mapping[str, Step] = {
     "derived tables by declarations": due.drop_former_tables,
     "no index of changed calls": call_schema.drop_change_index,
     "no unread columns of legs": call_schema.drop_unread_columns,
+    "due calls by declarations": due.drop_call_backlog,
 }
 """Migration steps by name, in order.
 

@@ -296,9 +296,6 @@ class _Erasure:
             finder.erase_rows(
                 database, found, self._e164, self._held_records, lambda label: self._progress(doing=label)
             )
-        for begin in range(0, len(found.legs), finder.BATCH_SIZE):
-            legs = found.legs[begin : begin + finder.BATCH_SIZE]
-            mirror_db.write(lambda tx, legs=legs: context.call_store.refresh(tx, legs))  # type: ignore[misc]
         for kind in {kind for kind, _, _ in found.files}:
             files = [(record_id, path) for file_kind, record_id, path in found.files if file_kind == kind]
             retention_rules.remove_files(

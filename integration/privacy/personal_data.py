@@ -47,9 +47,7 @@ LABELS = {resource.table: get_title(resource) for resource in list_mirrored_reso
 }
 """Labels of the tables of collections in reports."""
 
-DERIVED_TABLES = {"_calls", "_legs", "_call_ids", "_due", "media"}.union(
-    *(derived.tables for derived in DERIVED)
-)
+DERIVED_TABLES = {"_due", "media"}.union(*(derived.tables for derived in DERIVED))
 """Tables that follow from others, so that they are not searched."""
 _NOT_SEARCHED = DERIVED_TABLES | {"erasures", "erased_records", "legal_holds"}
 _MAX_OTHER_NUMBER = 10**10

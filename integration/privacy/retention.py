@@ -19,7 +19,6 @@ from integration.core import clock
 from integration.core.health import Health
 from integration.inbox.store import Inbox
 from integration.maintenance import upgrade
-from integration.mirror.calls.store import CallStore
 from integration.mirror.privacy import message_retention, retention_rules
 from integration.mirror.privacy.held_records import HeldRecords
 from integration.mirror.privacy.retention_rules import RetentionLimits
@@ -59,14 +58,12 @@ class RetentionJob:
         mirror_db: Database,
         app_db: Database,
         inbox: Inbox,
-        call_store: CallStore,
         health: Health,
         held_records: HeldRecords | None = None,
     ) -> None:
         self._settings, self._data_dir = settings, settings.storage.data_dir
         self._limits = RetentionLimits(settings.retention)
         self._mirror_db, self._app_db, self._inbox = mirror_db, app_db, inbox
-        self._call_store = call_store
         self._health = health
         self._held_records = HeldRecords() if held_records is None else held_records
         self._stopping = threading.Event()
@@ -180,7 +177,7 @@ class RetentionJob:
     def _remove_calls(self, _table: str, call_ids: Sequence[int]) -> int:
         def work(tx: Transaction) -> int:
             due_ids = self._held_records.exclude_held_calls(tx.connection, call_ids)
-            retention_rules.remove_calls(tx, due_ids, self._call_store)
+            retention_rules.remove_calls(tx, due_ids)
             return len(due_ids)
 
         return self._mirror_db.write(work)
@@ -188,7 +185,7 @@ class RetentionJob:
     def _remove_rows(self, table: str, keys: Sequence[int]) -> int:
         def work(tx: Transaction) -> int:
             due_keys = self._held_records.exclude_held(tx.connection, table, keys)
-            retention_rules.remove_rows(tx, due_keys, table, self._call_store)
+            retention_rules.remove_rows(tx, due_keys, table)
             return len(due_keys)
 
         return self._mirror_db.write(work)

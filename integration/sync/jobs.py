@@ -33,7 +33,6 @@ from integration.sync.plan import (
 )
 from integration.sync.progress import FACT_PREFIX, ShowProgress, track_progress
 from integration.sync.reading import (
-    call_assembly,
     day_counts,
     deletions,
     incremental_sync,
@@ -55,8 +54,6 @@ VERIFY_INTERVAL_SECONDS = 300.0
 """Seconds between checks for days whose counts are due for verification."""
 KEEP_ALIVE_CHECK_SECONDS = 30.0
 """Seconds between checks whether the platform needs a ping."""
-ASSEMBLY_CHECK_SECONDS = 5.0
-"""Seconds between runs over the backlog of legs."""
 IDLE_SECONDS = 60.0
 """Seconds between runs of lookups and downloads while none is due.
 
@@ -107,7 +104,6 @@ class SyncJobs:
         every(HISTORIES_JOB, check_seconds, self._run_due_history_syncs, executor="full_sync")
         every("refreshes", REFRESH_CHECK_SECONDS, self.refresh_due_records, executor="full_sync")
         every("completeness checks", VERIFY_INTERVAL_SECONDS, self.verify_completeness, executor="full_sync")
-        every(call_assembly.JOB_NAME, ASSEMBLY_CHECK_SECONDS, self._assemble_calls, executor="calls")
         every(LOOKUPS_JOB, IDLE_SECONDS, self._run_lookups, executor="sync")
         every(DOWNLOADS_JOB, IDLE_SECONDS, self._run_downloads, executor="downloads")
         every("archive checks", scrub.RUN_INTERVAL_SECONDS, self._scrub_archive, executor="downloads")
@@ -290,9 +286,6 @@ class SyncJobs:
             idle_until if due_at is None else min(due_at, idle_until),
             now + self.backoff.seconds_left(name),
         )
-
-    def _assemble_calls(self) -> None:
-        call_assembly.assemble_pending(self.context, self._should_continue)
 
     def _scrub_archive(self) -> None:
         """Check archived files; download damaged ones again."""

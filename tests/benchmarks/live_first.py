@@ -159,7 +159,7 @@ def find_phase(mirror: Path, rows: int) -> str:
     if query_number(mirror, f"SELECT count(*) FROM cdrs WHERE live_id < {FIRST_CALL}") < rows:
         return "storing"
     pending = (
-        "SELECT EXISTS (SELECT 1 FROM _legs_due)"
+        "SELECT EXISTS (SELECT 1 FROM _due WHERE derived = 'legs')"
         " OR EXISTS (SELECT 1 FROM _due WHERE derived = 'search' AND low < high)"
     )
     return "assembling" if query_number(mirror, pending) else "at rest"

@@ -119,7 +119,6 @@ def test_a_start_reads_the_numbers_of_stored_contacts_with_the_present_reader_an
     app.mirror_db.write(delete_reader_version)
     app.restart()
     rebuild_due(app.mirror_db, app.context.rules)
-    app.mirror_db.write(lambda tx: app.context.call_store.evaluate_due_calls(tx, clock.unix()))
     ring(app, 6, "442079460104")
     assert text(app.log_in(ALICE).get("/live")).count("Ann Stored") >= 2
     app.restart(dashboard__country="US")

@@ -43,7 +43,6 @@ def test_deleted_contact_no_longer_names_its_calls(app: TestApp, writer: dict[st
     app.event("call.ringing", 101, "2026-09-02 08:45:55")
 
     def read_name() -> str:
-        app.mirror_db.write(lambda tx: app.context.call_store.evaluate_due_calls(tx, clock.unix()))
         with app.mirror_db.read() as connection:
             return str(connection.execute("SELECT party_name FROM _calls").fetchone()[0])
 

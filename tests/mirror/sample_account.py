@@ -29,6 +29,19 @@ def fill(app: TestApp) -> None:
     )
     app.put("contacts", {"id": 1, "first_name": "Dora", "last_name": "Example", "tel": f"+{DORA}"})
     app.put("me", {"id": ANN, "currency_iso": "GBP"})
+    for number, moment, transcript in (
+        (7001, "2026-10-05 08:30:07", "I would like a Refund."),
+        (7002, "2026-10-05 08:31:00", "Thank you."),
+    ):
+        app.insert(
+            "monitors",
+            id=number,
+            live_id=1,
+            timestamp=moment,
+            duration=53,
+            user_id=ANN,
+            transcript=transcript,
+        )
     _add_calls(app)
     for leg, call, user, started_at, billsec in (
         (1, 1, ANN, "2026-10-05 08:30:00", 60),
@@ -43,19 +56,6 @@ def fill(app: TestApp) -> None:
             user_name=_NAMES.get(user or 0),
             started_at=started_at,
             billsec=billsec,
-        )
-    for number, moment, transcript in (
-        (7001, "2026-10-05 08:30:07", "I would like a Refund."),
-        (7002, "2026-10-05 08:31:00", "Thank you."),
-    ):
-        app.insert(
-            "monitors",
-            id=number,
-            live_id=1,
-            timestamp=moment,
-            duration=53,
-            user_id=ANN,
-            transcript=transcript,
         )
     path = "recordings/2026/10/05/7001.mp3"
     app.insert(

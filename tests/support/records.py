@@ -53,7 +53,13 @@ class Records:
         names = ", ".join(f'"{name}"' for name in values)
         marks = ", ".join("?" * len(values))
         sql = f'INSERT INTO "{table}" ({names}) VALUES ({marks})'
-        self.context.mirror_db.write(lambda tx: tx.execute(sql, list(values.values())))
+
+        def work(tx: Transaction) -> None:
+            tx.execute(sql, list(values.values()))
+            # Calls that `call` inserted have no facts, and would be deleted.
+            tx.execute("DELETE FROM _due WHERE derived IN ('legs', 'calls') AND at = 0")
+
+        self.context.mirror_db.write(work)
 
     def call(self, number: int, started_at: str, **values: Any) -> None:
         """Insert a computed call.

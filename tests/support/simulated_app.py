@@ -70,7 +70,8 @@ class SimulatedApp(TestApp):
         self.apply_webhooks()
 
     def start_sync(self) -> None:
-        """Start the sync jobs without the other jobs of the product."""
+        """Start the sync jobs and the derived tables without the other jobs of the product."""
+        self.product.consumers[-1].start()
         self.context.sync_jobs.schedule()
         self.context.scheduler.start()
 

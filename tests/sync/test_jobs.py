@@ -92,12 +92,12 @@ def test_pending_legs_are_assembled_at_the_next_start(make_simulated, monkeypatc
     monkeypatch.setattr(full_sync, "IMMEDIATE_CALL_RECORDS", 0)
     simulated = make_simulated()
     run_full_sync(simulated.context, PLAN["cdrs"])
-    waits = {row[0] for row in simulated.rows("SELECT leg_id FROM _legs_due")}
+    waits = {row[0] for row in simulated.rows("SELECT live_id FROM cdrs")}
     assert waits
     assert simulated.rows("SELECT 1 FROM _legs") == []
     simulated.start_sync()
     try:
-        until(lambda: simulated.rows("SELECT count(*) FROM _legs_due") == [(0,)])
+        until(lambda: simulated.rows("SELECT 1 FROM _due WHERE derived = 'legs'") == [])
         assert waits <= {row[0] for row in simulated.rows("SELECT leg_id FROM _legs")}
     finally:
         simulated.product.stop()

@@ -15,7 +15,7 @@ from integration.alerts.rules import Finding, save_findings
 from integration.core import clock
 from integration.core.errors import PlatformError
 from integration.maintenance import backup
-from integration.mirror.calls import backlog
+from integration.mirror.derived import due
 from integration.mirror.sync_state import collection_state, completeness, media_files
 from integration.platform_api.client import Platform
 from tests.deploy.debian_tools import run_tool
@@ -31,7 +31,7 @@ DOCUMENTED = re.compile(r"^\| `(\w+)` \| (\w+) \| (.*?) \| (.+?) \|$", re.M)
 SMALL_TABLES = {
     "_walks": "a row for each collection",
     "_media_tally": "a row for each kind and state",
-    "_legs_due": "empty after the initial sync; a page holds 500 legs",
+    "_due": "ranges",
     "r": "a row for each period of a schedule and each file of exports.keep_days",
     "alert_findings": "a row for each current alert",
     "losses": "a row for each loss of webhooks",
@@ -58,7 +58,8 @@ def fill(app: TestApp) -> None:
     for number in (2, 3):
         app.context.inbox.receive(webhook(number)).result(30)
     app.context.inbox.refused_count = 1
-    app.mirror_db.write(lambda tx: backlog.add(tx, [1, 2, 3]))
+    app.put("cdrs", *({"id": number, "live_id": number} for number in (1, 2, 3)), complete=False)
+    app.mirror_db.write(lambda tx: due.mark(tx, "legs", [(1, 3)]))
     app.mirror_db.write(lambda tx: collection_state.finish_full_sync(tx, "cdrs", 9, 9))
     app.mirror_db.write(lambda tx: collection_state.record_failure(tx, "sms", "timeout"))
     app.mirror_db.write(lambda tx: collection_state.record_failure(tx, "sms", "timeout"))

@@ -12,7 +12,6 @@ from typing import Any
 from integration.catalogue import get_resource
 from integration.catalogue.collection_titles import get_title
 from integration.sync.jobs import INCREMENTAL_SYNC_PREFIX
-from integration.sync.reading.call_assembly import JOB_NAME as CALL_ASSEMBLY
 from integration.sync.reading.deletions import health_check_name
 
 MAX_LISTED = 5
@@ -33,13 +32,12 @@ _PLATFORM_CHECKS = frozenset(
 )
 """Checks of jobs that need nothing but the platform."""
 _TITLES = {
-    CALL_ASSEMBLY: "Call assembly",
     "accepted deletions": "Pending deletions",
     "archive checks": "File verification",
     "call-back list": "Call-back list",
     "call timers": "Timers",
     "clockwork": "Scheduler",
-    "derived tables": "Search index and report totals",
+    "derived tables": "Calls, search index and report totals",
     "content of databases": "Database verification",
     "exports under way": "Running exports",
     "keep-alive": "Phone system session",

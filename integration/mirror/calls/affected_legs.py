@@ -11,7 +11,7 @@ import orjson
 
 from integration.core.ids import MAX_ID, MIN_ID, id_list
 from integration.core.timestamps import format_timestamp
-from integration.mirror.calls import backlog, reading
+from integration.mirror.calls import reading
 from integration.mirror.calls.conferences import list_overlapping_legs, mark_staffed_conferences
 from integration.mirror.calls.joins import (
     MAX_CHAIN_LEGS,
@@ -30,7 +30,8 @@ from integration.mirror.calls.leg_view import (
     make_stored_link,
 )
 from integration.mirror.calls.legs import ENDED, Leg, build_leg
-from integration.mirror.calls.schema import build_insert_sql, build_update_sql
+from integration.mirror.calls.schema import CHANGED_LEGS, build_insert_sql, build_update_sql
+from integration.mirror.derived import due
 from integration.sqlite.transaction import Transaction
 
 LEG_COLUMNS = (
@@ -138,7 +139,7 @@ class AffectedLegs:
     def _load_changed_legs(self, ids: set[int]) -> None:
         """Compute `ids` from their facts.
 
-        Adds to `ids` the legs in the same conference at the same time, legs of the backlog that they name,
+        Adds to `ids` the legs in the same conference at the same time, due legs that they name,
         and legs that name a root or parent without facts: a message may name it too.
         """
         self._load_legs(ids)
@@ -149,7 +150,7 @@ class AffectedLegs:
         while fresh:
             links = [self.links[id_] for id_ in fresh if id_ in self.views]
             names = {name for link in links for name in (link.root_id, link.parent_id) if name}
-            ids |= backlog.find_pending(self.tx.connection, names)
+            ids |= due.find_due(self.tx.connection, CHANGED_LEGS, names)
             fresh = ids - self.views.keys() - self.ids_without_facts
             self._load_legs(fresh)
         self._changed_ids |= ids
@@ -371,19 +372,18 @@ class AffectedLegs:
     def list_views(self, call: JoinedCall) -> list[LegView]:
         return [self.views[id_] for id_ in call.leg_ids]
 
-    def make_changed_rows(self, call: JoinedCall) -> Iterator[tuple[Any, ...]]:
-        """Yield the rows of legs that differ from the stored rows."""
-        for id_ in call.leg_ids:
-            row = _make_leg_row(self.views[id_], self.links[id_], call.id)
-            if row != self.previous_rows.get(id_):
-                yield row
+    def make_rows(self, call: JoinedCall) -> list[tuple[Any, ...]]:
+        """Return the rows of the legs."""
+        return [_make_leg_row(self.views[id_], self.links[id_], call.id) for id_ in call.leg_ids]
 
     def write_legs(self, joined_calls: Sequence[JoinedCall]) -> None:
         """Write legs that differ from their rows and delete rows without facts."""
         new, changed = [], []
         for call in joined_calls:
-            for row in self.make_changed_rows(call):
+            for row in self.make_rows(call):
                 id_, previous_row = row[0], self.previous_rows.get(row[0])
+                if row == previous_row:
+                    continue
                 if previous_row is None:
                     new.append(row)
                 else:

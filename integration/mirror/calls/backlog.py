@@ -1,26 +1,26 @@
 """Backlog: legs of an initial sync whose calls are not computed yet.
 
-An initial sync stores records far faster than calls can be computed. It therefore stores the leg ids in
-`_legs_due`, in the transaction that stores the records. `CallStore.assemble_backlog` computes their calls in
-batches, newest first. Any other fact about such a leg computes its call at once. A call depends only on the
-facts and not on their order, so the result is the same.
+An initial sync stores records far faster than calls can be computed. It therefore records the range of their
+legs as due, and the consumer computes their calls in batches, newest first. A webhook or poll of such a leg
+computes its call at once. A call depends only on the facts and not on their order, so the result is the same.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
-from integration.core.ids import id_list
+from integration.core.ids import MAX_ID, as_id
+from integration.core.json_records import JsonRecord
+from integration.mirror.calls.facts import LEG_FIELDS
+from integration.mirror.derived import due
+from integration.mirror.derived.calls import LEGS
 from integration.sqlite.transaction import Transaction
 
-TABLES = """
-CREATE TABLE IF NOT EXISTS _legs_due (leg_id INTEGER PRIMARY KEY) STRICT;
-"""
-
 NEIGHBOUR_COUNT = 100
-"""Backlog legs added on each side of a leg, because legs of one call have similar ids."""
+"""Legs on each side of a leg that are added if due, because legs of one call have similar ids."""
 
 UNKNOWN_TIME = "9999-12-31 23:59:59"
 """UTC text later than every call. Used if the newest leg has no CDR."""
@@ -56,79 +56,51 @@ class BacklogState:
         return since is None or since <= self.since
 
 
-def add(tx: Transaction, leg_ids: Iterable[int]) -> None:
-    """Add legs to the backlog."""
-    tx.execute("INSERT OR IGNORE INTO _legs_due SELECT value FROM json_each(?)", (id_list(leg_ids),))
-
-
-def remove(tx: Transaction, leg_ids: Iterable[int]) -> None:
-    """Remove legs whose calls were computed."""
-    if _has_pending(tx):
-        tx.execute(
-            "DELETE FROM _legs_due WHERE leg_id IN (SELECT value FROM json_each(?))", (id_list(leg_ids),)
-        )
-
-
-def count(connection: sqlite3.Connection | Transaction) -> int:
-    """Return the number of legs in the backlog.
-
-    Takes a few milliseconds for a million legs.
-    """
-    return int(connection.execute("SELECT count(*) FROM _legs_due").fetchone()[0])
-
-
-def find_pending(connection: sqlite3.Connection, leg_ids: Iterable[int]) -> set[int]:
-    """Return those of `leg_ids` that are in the backlog."""
-    rows = connection.execute(
-        "SELECT leg_id FROM _legs_due WHERE leg_id IN (SELECT value FROM json_each(?))", (id_list(leg_ids),)
-    )
-    return {row[0] for row in rows}
-
-
-def list_newest(tx: Transaction, limit: int) -> list[int]:
-    """Return the `limit` highest leg ids of the backlog, descending."""
-    rows = tx.execute("SELECT leg_id FROM _legs_due ORDER BY leg_id DESC LIMIT ?", (limit,))
-    return [row[0] for row in rows]
+@contextmanager
+def deferred(tx: Transaction, table: str, records: Iterable[JsonRecord]) -> Iterator[None]:
+    """Leave the calls of `records`, which the block stores in `table`, to the consumer."""
+    leg_ids = [
+        leg_id
+        for record in records
+        for name in LEG_FIELDS.get(table, ())
+        if (leg_id := as_id(record.values.get(name))) is not None and leg_id > 0
+    ]
+    due.mark_new(tx, LEGS, leg_ids)
+    yield
+    due.postpone(tx)
 
 
 def is_empty(connection: sqlite3.Connection) -> bool:
-    return connection.execute("SELECT 1 FROM _legs_due LIMIT 1").fetchone() is None
+    return not due.is_due(connection, LEGS)
 
 
 def get_state(connection: sqlite3.Connection) -> BacklogState | None:
     """Return the state of the backlog; None if empty."""
-    newest_leg_id = connection.execute("SELECT max(leg_id) FROM _legs_due").fetchone()[0]
-    if newest_leg_id is None:
+    state = due.get_state(connection, LEGS)
+    if state is None:
         return None
+    ranges = sorted(due.list_ranges(connection, LEGS.name, LEGS.all_keys), reverse=True)
+    newest_leg_id = next(id_ for keys in ranges for id_ in LEGS.list_keys(connection, keys, 1))
     row = connection.execute(
         "SELECT max(calldate) FROM cdrs WHERE live_id IN (?, ?)", (newest_leg_id, str(newest_leg_id))
     ).fetchone()
-    return BacklogState(row[0] if isinstance(row[0], str) else UNKNOWN_TIME, count(connection))
+    return BacklogState(row[0] if isinstance(row[0], str) else UNKNOWN_TIME, state.count)
 
 
 def add_neighbours(tx: Transaction, leg_ids: Iterable[int]) -> set[int]:
-    """Add backlog legs that may belong to the same calls.
+    """Add legs of the backlog that may belong to the same calls.
 
     Neighbours are added only for legs that are in the backlog themselves, and only if these are at most
     MAX_LEGS_WITH_NEIGHBOURS.
     """
     expanded_ids = set(leg_ids)
-    if not _has_pending(tx):
-        return expanded_ids
-    pending_rows = tx.execute(
-        "SELECT leg_id FROM _legs_due WHERE leg_id IN (SELECT value FROM json_each(?)) LIMIT ?",
-        (id_list(expanded_ids), MAX_LEGS_WITH_NEIGHBOURS + 1),
-    ).fetchall()
-    if len(pending_rows) <= MAX_LEGS_WITH_NEIGHBOURS:
-        for row in pending_rows:
-            for range_sql in ("< ? ORDER BY leg_id DESC", "> ? ORDER BY leg_id"):
-                neighbours = tx.execute(
-                    f"SELECT leg_id FROM _legs_due WHERE leg_id {range_sql} LIMIT ?",
-                    (row[0], NEIGHBOUR_COUNT),
+    pending = due.find_due(tx.connection, LEGS.name, expanded_ids)
+    if len(pending) <= MAX_LEGS_WITH_NEIGHBOURS:
+        neighbours = set[int]()
+        for leg_id in pending:
+            for is_ascending, keys in ((False, (1, leg_id)), (True, (leg_id, MAX_ID))):
+                neighbours.update(
+                    LEGS.list_keys(tx.connection, keys, NEIGHBOUR_COUNT + 1, is_ascending=is_ascending)
                 )
-                expanded_ids.update(leg[0] for leg in neighbours)
+        expanded_ids |= due.find_due(tx.connection, LEGS.name, neighbours)
     return expanded_ids
-
-
-def _has_pending(tx: Transaction) -> bool:
-    return tx.execute("SELECT 1 FROM _legs_due LIMIT 1").fetchone() is not None

@@ -36,15 +36,23 @@ EVENT_COLUMNS = (
     "dtmf_tag, dtmf_target, doc"
 )
 _FINAL_INDEX = 20
-_CDR_COLUMNS = (
-    "id, live_id, parent_live_id, root_live_id, user_id, type, calldate, clid, src_id, src_name, src, "
-    "dst_id, dst, dst_name, duration, billsec, disposition, destination, context, charge, t_cause, "
-    "_first_seen"
-)
+CDR_COLUMNS = (
+    "id", "live_id", "parent_live_id", "root_live_id", "user_id", "type", "calldate", "clid", "src_id",
+    "src_name", "src", "dst_id", "dst", "dst_name", "duration", "billsec", "disposition", "destination",
+    "context", "charge", "t_cause", "_first_seen",
+)  # fmt: skip
 """Columns of `cdrs` in the order of the fields of `Cdr`."""
 _CDR_INTEGERS, _CDR_TEXTS = slice(0, 5), slice(7, 14)
-"""Positions of columns with integers, and of columns with texts, in _CDR_COLUMNS."""
-_DIRECTORY_TABLES = ("conferences", "ddis", "ivrs", "queues", "ringgroups", "users")
+"""Positions of columns with integers, and of columns with texts, in CDR_COLUMNS."""
+DIRECTORY_COLUMNS = {
+    "conferences": ("confno",),
+    "ddis": ("e164", "name"),
+    "ivrs": ("number",),
+    "queues": ("number", "name", "ring_time", "retry"),
+    "ringgroups": ("number", "name", "ring_time"),
+    "users": ("ext", "first_name", "last_name"),
+}
+"""Columns of the directory by table, besides `id`."""
 
 
 def parse_int(value: object) -> int | None:
@@ -85,14 +93,6 @@ def parse_number(value: object) -> float | None:
 def _to_mixed_id_list(ids: Sequence[int]) -> str:
     """Return `id_list` for a column with ids as integers or text."""
     return id_list([*ids, *map(str, ids)])
-
-
-def list_call_legs(connection: sqlite3.Connection, leg_id: int) -> list[int]:
-    """Return the legs of the stored call of `leg_id`, and `leg_id`."""
-    rows = connection.execute(
-        "SELECT leg_id FROM _legs WHERE call_id = (SELECT call_id FROM _legs WHERE leg_id = ?)", (leg_id,)
-    )
-    return sorted({leg_id, *(row[0] for row in rows)})
 
 
 def load_facts(connection: sqlite3.Connection, leg_ids: Sequence[int]) -> dict[int, LegFacts]:
@@ -163,7 +163,8 @@ def _load_messages(connection: sqlite3.Connection, mixed_ids: str) -> list[Voice
 def _load_cdrs(connection: sqlite3.Connection, mixed_ids: str) -> list[Cdr]:
     """Read the CDRs of legs; `mixed_ids` is `_to_mixed_id_list` of their ids."""
     rows = connection.execute(
-        f"SELECT {_CDR_COLUMNS} FROM cdrs WHERE live_id IN (SELECT value FROM json_each(?))", (mixed_ids,)
+        f"SELECT {', '.join(CDR_COLUMNS)} FROM cdrs WHERE live_id IN (SELECT value FROM json_each(?))",
+        (mixed_ids,),
     )
     return [_make_cdr(row) for row in rows]
 
@@ -188,7 +189,7 @@ def _parse_record(doc: str) -> dict[str, object]:
 
 
 def _make_cdr(row: Sequence[object]) -> Cdr:
-    """Convert a row with _CDR_COLUMNS.
+    """Convert a row with CDR_COLUMNS.
 
     Values of the usual types are converted here and not by a function of their own, because this runs for
     each of a million records.
@@ -297,13 +298,19 @@ def load_directory(connection: sqlite3.Connection, phone_numbers: PhoneNumbers) 
     return Directory.build(people, groups, machine_numbers, ddis)
 
 
-def get_directory_version(connection: sqlite3.Connection) -> tuple[object, ...]:
-    """Return a value that changes with the tables of the directory.
+class DirectoryCache:
+    """Directory of the last load by the writer."""
 
-    Uses the number of rows and the newest `_last_seen` of each table, which is fast because the tables are
-    small.
-    """
-    version: list[object] = []
-    for table in _DIRECTORY_TABLES:
-        version += connection.execute(f"SELECT count(*), max(_last_seen) FROM {table}").fetchone()
-    return tuple(version)
+    def __init__(self) -> None:
+        self._rows: list[list[sqlite3.Row]] | None = None
+        self._directory = Directory()
+
+    def load(self, connection: sqlite3.Connection, phone_numbers: PhoneNumbers) -> Directory:
+        """Return the present directory."""
+        rows = [
+            connection.execute(f"SELECT id, {', '.join(columns)} FROM {table}").fetchall()
+            for table, columns in DIRECTORY_COLUMNS.items()
+        ]
+        if rows != self._rows:
+            self._directory, self._rows = load_directory(connection, phone_numbers), rows
+        return self._directory

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 
 from integration.catalogue.rows import make_fields
 from integration.catalogue.shapes import Resource
-from integration.core.number_variants import ERASED
 from integration.sqlite.schema import Schema
 
 CALLS = Resource(
@@ -37,6 +36,9 @@ CALLS = Resource(
     date="started_at",
 )
 """Columns of `_calls` that exports may contain."""
+
+CHANGED_LEGS = "legs"
+"""Name in `_due` of the legs whose facts have changed (`mirror/derived/calls`)."""
 
 TABLES = """
 -- One row per call.* webhook. `doc` is the payload as received.
@@ -99,7 +101,7 @@ CREATE TABLE IF NOT EXISTS _calls (
     party_name TEXT NOT NULL, our_number TEXT, our_e164 TEXT, group_kind TEXT, group_id INTEGER,
     group_name TEXT, user_id INTEGER, user_name TEXT, extension TEXT, context TEXT, t_cause TEXT,
     charge REAL, legs INTEGER NOT NULL, recordings INTEGER NOT NULL, voicemails INTEGER NOT NULL,
-    cdrs INTEGER NOT NULL, sources TEXT NOT NULL, due_at REAL, change_no INTEGER NOT NULL
+    cdrs INTEGER NOT NULL, sources TEXT NOT NULL, change_no INTEGER NOT NULL
 ) STRICT;
 -- serves Calls: newest first
 CREATE INDEX IF NOT EXISTS _calls_started ON _calls (started_at);
@@ -109,13 +111,6 @@ CREATE INDEX IF NOT EXISTS _calls_open ON _calls (state) WHERE state <> 'ended';
 CREATE INDEX IF NOT EXISTS _calls_outcome ON _calls (outcome, started_at);
 -- serves all calls with one party: call-backs, the page of a call, contacts
 CREATE INDEX IF NOT EXISTS _calls_party ON _calls (coalesce(party_e164, party), started_at);
--- serves `evaluate_due_calls`
-CREATE INDEX IF NOT EXISTS _calls_due ON _calls (due_at) WHERE due_at IS NOT NULL;
-
--- Fingerprint of the directory with which the calls were last computed. All calls become due when it changes.
-CREATE TABLE IF NOT EXISTS _call_directory (
-    one INTEGER PRIMARY KEY CHECK (one = 0), fingerprint TEXT NOT NULL
-) STRICT;
 
 -- serve the records of a leg
 CREATE INDEX IF NOT EXISTS cdrs_live_id ON cdrs (live_id);
@@ -142,28 +137,6 @@ def build_update_sql(table: str, columns: Sequence[str]) -> str:
     """
     key, *value_columns = columns
     return f"UPDATE OR FAIL {table} SET {', '.join(f'{name} = ?' for name in value_columns)} WHERE {key} = ?"
-
-
-def evaluate_withheld_calls(schema: Schema) -> None:
-    """Migration: make calls due whose party is a name, only zeros, or 'anonymous' on a keypad.
-
-    Earlier versions treated these as numbers.
-    """
-    if "_calls" in schema.table_names():
-        schema.execute(
-            "UPDATE _calls SET due_at = 0 WHERE party NOT IN ('', ?) AND (party NOT GLOB '*[1-9]*'"
-            " OR party GLOB '*[A-Za-z]*' OR party GLOB '*266696687')",
-            (ERASED,),
-        )
-
-
-def evaluate_calls_of_1970(schema: Schema) -> None:
-    """Migration: make calls due that earlier versions dated 1970.
-
-    Their CDRs have no date, or one in another form.
-    """
-    if "_calls" in schema.table_names():
-        schema.execute("UPDATE _calls SET due_at = 0 WHERE started_at < '1971'")
 
 
 def drop_change_index(schema: Schema) -> None:

@@ -1,43 +1,26 @@
-"""Store facts about legs and compute calls from them.
+"""Store facts about legs: webhooks and polls.
 
-Maintains `_leg_events`, `_leg_live`, `_legs`, `_calls` and `_call_ids`. After each fact `refresh` reads all
-facts of the legs that the fact can affect, recomputes their calls and writes the rows that differ. The result
-therefore depends only on the facts.
+Maintains `_leg_events` and `_leg_live`, and computes the calls of their legs at once
+(`mirror/derived/calls`).
 """
 
 from __future__ import annotations
 
 import hashlib
-import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import astuple, fields, replace
-from functools import partial
-from itertools import islice
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
 from operator import attrgetter
 
 from integration.core import clock
 from integration.core.ids import MAX_ID, MIN_ID, id_list
 from integration.core.json_records import JsonRecord
-from integration.core.phone_numbers import PhoneNumbers
 from integration.core.timestamps import parse_seconds
 from integration.mirror.calls import backlog, reading
-from integration.mirror.calls.affected_legs import AffectedLegs
-from integration.mirror.calls.directory import Directory
 from integration.mirror.calls.facts import CallEvent
-from integration.mirror.calls.joins import JoinedCall
-from integration.mirror.calls.leg_view import ReferenceData
 from integration.mirror.calls.legs import END_STATES
-from integration.mirror.calls.outcomes import CallRow, evaluate_call
-from integration.mirror.calls.rules import CallRules
-from integration.mirror.calls.schema import TABLES
-from integration.mirror.calls.writing import find_difference, is_due, load_call_rows, write_calls
-from integration.mirror.derived import contact_numbers
+from integration.mirror.derived import calls, due
+from integration.mirror.derived.declaration import Rules
 from integration.sqlite.transaction import Transaction
-
-__all__ = ["TABLES", "CallStore"]
-
-BATCH_SIZE = 2000
-"""Legs recomputed together. Limits memory and the length of lists in SQL."""
 
 MAX_DUE_CALLS = 500
 """Due calls evaluated in one transaction."""
@@ -57,25 +40,14 @@ _get_event_values = attrgetter(*(field.name for field in fields(CallEvent)))
 _LEG_ID_INDEX = reading.EVENT_COLUMNS.split(", ").index("leg_id")
 
 
+@dataclass(frozen=True, slots=True)
 class CallStore:
-    """Calls of one mirror.db.
+    """Facts about legs in one mirror.db.
 
-    Methods with a `Transaction` must run in a write job. `on_ended(tx, leg_ids)` is called in the same
-    transaction for legs that were found ended, so that they are removed from the table of live calls.
+    Methods with a `Transaction` must run in a write job.
     """
 
-    def __init__(
-        self,
-        rules: CallRules | None = None,
-        phone_numbers: PhoneNumbers | None = None,
-        on_ended: Callable[[Transaction, list[int]], None] | None = None,
-    ) -> None:
-        self.rules = rules or CallRules()
-        self.phone_numbers = phone_numbers or PhoneNumbers()
-        self._on_ended = on_ended
-        self._directory = Directory()
-        self._directory_version: tuple[object, ...] | None = None
-        self._committed_version: tuple[object, ...] | None = None
+    rules: Rules
 
     # --- store facts -------------------------------------------------------------------------------
 
@@ -147,144 +119,20 @@ class CallStore:
 
     # --- compute calls -----------------------------------------------------------------------------
 
-    def refresh(self, tx: Transaction, leg_ids: Iterable[int], now: float | None = None) -> None:
-        """Recompute the calls of these legs from their facts.
-
-        Announces each changed call, and new calls that ended more than 12 hours ago as one change. Must be
-        called in the same transaction after CDRs, recordings or voicemail messages of the legs were written.
-        For a voicemail message these are the legs of its `live_id` and `parent_live_id`. `now` is Unix
-        seconds.
-        """
-        evaluation_time = clock.unix() if now is None else now
-        ids = iter(sorted(backlog.add_neighbours(tx, leg_ids)))
-        while chunk := list(islice(ids, BATCH_SIZE)):
-            self._rebuild(tx, chunk, evaluation_time)
-
-    def assemble_backlog(self, tx: Transaction, limit: int) -> int:
-        """Compute the calls of the newest `limit` legs of the backlog (backlog.py).
-
-        Returns the number of legs; 0 if the backlog is empty.
-        """
-        leg_ids = backlog.list_newest(tx, limit)
-        if leg_ids:
-            self._rebuild(tx, leg_ids, clock.unix())
-        return len(leg_ids)
+    def refresh(self, tx: Transaction, leg_ids: Iterable[int]) -> None:
+        """Compute the calls of these legs now, because the rest of the transaction reads them."""
+        leg_ids = backlog.add_neighbours(tx, leg_ids)
+        calls.rebuild_calls(tx, [(leg_id, leg_id) for leg_id in leg_ids], self.rules)
+        due.remove(tx, calls.LEGS.name, leg_ids)
 
     def evaluate_due_calls(self, tx: Transaction, now: float) -> int:
-        """Re-evaluate calls that are due at `now` (Unix seconds).
+        """Compute calls whose timers are due at `now` (Unix seconds).
 
-        The latest due time is first, so that many renamed calls, which are due at 0, do not delay a missed
-        call. Returns the number of calls; MAX_DUE_CALLS means that more may be due.
+        Returns the number of calls; MAX_DUE_CALLS means that more may be due.
         """
-        self._load_current_directory(tx)
-        due_ids = [
-            row[0]
-            for row in tx.execute(
-                "SELECT id FROM _calls WHERE due_at <= ? ORDER BY due_at DESC LIMIT ?", (now, MAX_DUE_CALLS)
-            )
-        ]
-        self.refresh(tx, _list_legs_of_calls(tx, due_ids), now)
-        return len(due_ids)
-
-    # --- verify calls ------------------------------------------------------------------------------
-
-    def load_verified_directory(self, connection: sqlite3.Connection) -> Directory | None:
-        """Return the directory with which all calls were computed.
-
-        None if it has changed since: all calls are then due, and are computed with the present one.
-        """
-        directory = reading.load_directory(connection, self.phone_numbers)
-        row = connection.execute("SELECT fingerprint FROM _call_directory").fetchone()
-        return directory if row is None or row[0] == _compute_fingerprint(directory) else None
-
-    def find_differences(
-        self, connection: sqlite3.Connection, leg_ids: Sequence[int], directory: Directory
-    ) -> dict[int, str]:
-        """Compute the ended calls of these legs from their facts; write nothing.
-
-        Returns a predicate for each call that differs from its rows, by one of its legs. Ignores calls that
-        are due or in the backlog, because they will be computed again.
-        """
-        tx, now = Transaction(connection, {}, {}), clock.unix()
-        affected_legs, joined_calls, reference_data = self._load_calls(tx, leg_ids, directory, is_check=True)
-        stored_rows = load_call_rows(tx, [call.id for call in joined_calls])
-        pending = backlog.find_pending(connection, affected_legs.views)
-        lost_legs = affected_legs.ids_without_facts & affected_legs.previous_rows.keys()
-        differences = dict.fromkeys(lost_legs, "is stored, but no event, poll or CDR reports it")
-        for call in joined_calls:
-            rows = self._evaluate_by_all_rules(call, affected_legs, reference_data, now)
-            stored_row = stored_rows.get(call.id)
-            row = next(rows)
-            if row.state != "ended" or not pending.isdisjoint(call.leg_ids) or is_due(stored_row, now):
-                continue
-            if stored_row is None:
-                differences[call.leg_ids[0]] = "is not stored, but has events or CDRs"
-            elif changed_leg := next(affected_legs.make_changed_rows(call), None):
-                differences[call.leg_ids[0]] = f"leg {changed_leg[0]} differs from its events and CDRs"
-            elif (column := find_difference(row, stored_row)) is not None and all(
-                find_difference(other_row, stored_row) for other_row in rows
-            ):
-                differences[call.leg_ids[0]] = f"{column} differs from its events and CDRs"
-        return differences
-
-    # --- private -----------------------------------------------------------------------------------
-
-    def _rebuild(self, tx: Transaction, leg_ids: Sequence[int], now: float) -> None:
-        affected_legs, joined_calls, reference_data = self._load_calls(
-            tx, leg_ids, self._load_current_directory(tx)
-        )
-        rows = [
-            evaluate_call(call, affected_legs.list_views(call), reference_data, now) for call in joined_calls
-        ]
-        affected_legs.write_legs(joined_calls)
-        if self._on_ended is not None and affected_legs.just_ended:
-            self._on_ended(tx, sorted(affected_legs.just_ended))
-        write_calls(tx, rows, joined_calls, affected_legs, now)
-        backlog.remove(tx, affected_legs.views.keys() | affected_legs.ids_without_facts)
-
-    def _load_calls(
-        self, tx: Transaction, leg_ids: Sequence[int], directory: Directory, is_check: bool = False
-    ) -> tuple[AffectedLegs, list[JoinedCall], ReferenceData]:
-        """Load and join all legs that can share a call."""
-        reference_data = ReferenceData(directory, self.phone_numbers, {}, self.rules)
-        affected_legs = AffectedLegs(tx, reference_data, is_check)
-        joined_calls = affected_legs.load(leg_ids)
-        contact_names = contact_numbers.find_names(tx, affected_legs.list_party_numbers())
-        return (
-            affected_legs,
-            joined_calls,
-            replace(reference_data, contact_names=contact_names),
-        )
-
-    def _evaluate_by_all_rules(
-        self, call: JoinedCall, affected_legs: AffectedLegs, reference_data: ReferenceData, now: float
-    ) -> Iterator[CallRow]:
-        """Evaluate a call by the present rules, then by other rules.
-
-        The other rules have other values of `calls.short_seconds`: a call keeps the outcome by the value with
-        which it was computed.
-        """
-        for rules in (
-            self.rules,
-            replace(self.rules, short_seconds=0),
-            replace(self.rules, short_seconds=MAX_ID),
-        ):
-            yield evaluate_call(
-                call, affected_legs.list_views(call), replace(reference_data, rules=rules), now
-            )
-
-    def _load_current_directory(self, tx: Transaction) -> Directory:
-        version = reading.get_directory_version(tx.connection)
-        if version != self._directory_version:
-            self._directory = reading.load_directory(tx.connection, self.phone_numbers)
-            self._directory_version = version
-        if version != self._committed_version:
-            if _store_fingerprint(tx, self._directory):
-                # Users or groups changed, so other calls may count as answered by a person.
-                tx.execute("UPDATE _calls SET due_at = 0")
-            # Not before the commit: a failed job does not store the fingerprint.
-            tx.after_commit(partial(setattr, self, "_committed_version", version))
-        return self._directory
+        call_ids = due.take_timers(tx, calls.LEGS.name, now, MAX_DUE_CALLS)
+        calls.rebuild_calls(tx, [(call_id, call_id) for call_id in call_ids], self.rules, now)
+        return len(call_ids)
 
 
 def _index_by_leg(live_calls: Iterable[JsonRecord]) -> dict[int, str]:
@@ -340,28 +188,3 @@ def _to_storable(value: object) -> object:
     if isinstance(value, int):
         return value if MIN_ID <= value <= MAX_ID else None
     return reading.parse_text(value) if isinstance(value, str) and not value.isascii() else value
-
-
-def _store_fingerprint(tx: Transaction, directory: Directory) -> bool:
-    """Store the fingerprint of the directory.
-
-    Returns whether the fingerprint differs from the stored one.
-    """
-    fingerprint = _compute_fingerprint(directory)
-    row = tx.execute("SELECT fingerprint FROM _call_directory").fetchone()
-    if row is not None and row[0] == fingerprint:
-        return False
-    tx.execute("INSERT OR REPLACE INTO _call_directory VALUES (0, ?)", (fingerprint,))
-    return True
-
-
-def _compute_fingerprint(directory: Directory) -> str:
-    return hashlib.sha256(repr(astuple(directory)).encode()).hexdigest()
-
-
-def _list_legs_of_calls(tx: Transaction, call_ids: Sequence[int]) -> Iterator[int]:
-    rows = tx.execute(
-        "SELECT leg_id FROM _legs WHERE call_id IN (SELECT value FROM json_each(?))",
-        (id_list(call_ids),),
-    ).fetchall()
-    return (row[0] for row in rows)

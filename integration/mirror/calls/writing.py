@@ -10,7 +10,7 @@ from integration.core.timestamps import format_timestamp
 from integration.mirror.calls.affected_legs import AffectedLegs
 from integration.mirror.calls.joins import JoinedCall
 from integration.mirror.calls.outcomes import CallRow
-from integration.mirror.calls.schema import build_insert_sql, build_update_sql
+from integration.mirror.calls.schema import CHANGED_LEGS, build_insert_sql, build_update_sql
 from integration.mirror.derived import due, report_sums
 from integration.mirror.derived.callback_calls import CALLBACKS
 from integration.mirror.derived.search_index import SEARCH
@@ -25,7 +25,9 @@ were more than the stream of a live page holds, and the page reloaded again and 
 
 _DUE_INDEX = CallRow._fields.index("due_at")
 _STARTED_INDEX = CallRow._fields.index("started_at")
-_CALL_COLUMNS = (*CallRow._fields, "change_no")
+STORED_COLUMNS = CallRow._fields[:_DUE_INDEX]
+"""Columns of `_calls` that are computed. A timer in `_due` has `due_at`."""
+_CALL_COLUMNS = (*STORED_COLUMNS, "change_no")
 _INSERT_CALL, _UPDATE_CALL = (
     build_insert_sql("_calls", _CALL_COLUMNS),
     build_update_sql("_calls", _CALL_COLUMNS),
@@ -39,14 +41,15 @@ def write_calls(
     affected_legs: AffectedLegs,
     now: float,
 ) -> None:
-    """Write the calls of `affected_legs` and delete obsolete calls."""
+    """Write the calls of `affected_legs` with their timers, and delete obsolete calls."""
     previous_ids = {row[1] for row in affected_legs.previous_rows.values()}
     ids = {row.id for row in rows}
-    old_rows = load_call_rows(tx, previous_ids | ids)
+    old_rows = _load_call_rows(tx, previous_ids | ids)
     removed_ids = sorted(id_ for id_ in previous_ids - ids if id_ in old_rows)
     for id_ in removed_ids:
         tx.execute("DELETE FROM _calls WHERE id = ?", (id_,))
         tx.announce("call_gone", id_)
+    due.set_timers(tx, CHANGED_LEGS, dict.fromkeys(removed_ids) | {row.id: row.due_at for row in rows})
     _store_call_ids(tx, joined_calls, affected_legs, removed_ids)
     new_calls: list[CallRow] = []
     history_calls: list[CallRow] = []
@@ -57,23 +60,24 @@ def write_calls(
             (history_calls if _is_history(row, now) else new_calls).append(row)
         elif old_row[:_DUE_INDEX] != row[:_DUE_INDEX]:
             changed_calls.append(row)
-        elif old_row[_DUE_INDEX] != row.due_at:
-            tx.execute("UPDATE _calls SET due_at = ? WHERE id = ?", (row.due_at, row.id))
     if len(changed_calls) > report_sums.MANY_CALLS:
         old_times = {old_rows[row.id][_STARTED_INDEX] for row in changed_calls}
         report_sums.mark_hours(tx, old_times | {row.started_at for row in changed_calls})
-    tx.executemany(_INSERT_CALL, [(*row, _announce_call(tx, row)) for row in new_calls])
+    tx.executemany(_INSERT_CALL, [(*row[:_DUE_INDEX], _announce_call(tx, row)) for row in new_calls])
     changed_history = [
         row
         for row in changed_calls
-        if _is_history(row, now) and _is_history(CallRow(*old_rows[row.id][: len(CallRow._fields)]), now)
+        if _is_history(row, now) and _is_history(CallRow._make((*old_rows[row.id][:_DUE_INDEX], None)), now)
     ]
     numbers = dict(
         zip((row.id for row in changed_history), _announce_history(tx, changed_history), strict=True)
     )
     tx.executemany(
         _UPDATE_CALL,
-        [(*row[1:], numbers.get(row.id) or _announce_call(tx, row), row.id) for row in changed_calls],
+        [
+            (*row[1:_DUE_INDEX], numbers.get(row.id) or _announce_call(tx, row), row.id)
+            for row in changed_calls
+        ],
     )
     _insert_history(tx, history_calls)
 
@@ -93,30 +97,19 @@ def _insert_history(tx: Transaction, rows: Sequence[CallRow]) -> None:
         if len(rows) > report_sums.MANY_CALLS:
             report_sums.mark_hours(tx, {row.started_at for row in rows})
         for derived in (SEARCH, CALLBACKS):
-            due.mark_new_calls(tx, derived, [row.id for row in rows])
+            # Few are computed in this transaction.
+            if len(rows) > derived.in_transaction:
+                due.mark_new(tx, derived, [row.id for row in rows])
         numbers = _announce_history(tx, rows)
-        tx.executemany(_INSERT_CALL, [(*row, number) for row, number in zip(rows, numbers, strict=True)])
+        tx.executemany(
+            _INSERT_CALL, [(*row[:_DUE_INDEX], number) for row, number in zip(rows, numbers, strict=True)]
+        )
 
 
-def load_call_rows(tx: Transaction, ids: Iterable[int]) -> dict[int, tuple[Any, ...]]:
+def _load_call_rows(tx: Transaction, ids: Iterable[int]) -> dict[int, tuple[Any, ...]]:
     """Return the stored rows of the calls `ids`, by id."""
     rows = tx.execute("SELECT * FROM _calls WHERE id IN (SELECT value FROM json_each(?))", (id_list(ids),))
     return {row[0]: tuple(row) for row in rows}
-
-
-def find_difference(row: CallRow, stored_row: tuple[Any, ...]) -> str | None:
-    """Return the first column that differs, without `due_at` and `change_no`.
-
-    None if there is none.
-    """
-    pairs = zip(CallRow._fields[:_DUE_INDEX], row, stored_row, strict=False)
-    return next((name for name, value, stored in pairs if value != stored), None)
-
-
-def is_due(stored_row: tuple[Any, ...] | None, now: float) -> bool:
-    """Return whether the stored call must be evaluated at `now` (Unix seconds)."""
-    due_at = None if stored_row is None else stored_row[_DUE_INDEX]
-    return due_at is not None and due_at <= now
 
 
 def _announce_history(tx: Transaction, rows: Sequence[CallRow]) -> range:

@@ -15,7 +15,7 @@ CALLBACKS = Derived(
     "callbacks",
     "Call-back list",
     "calls",
-    keys=("_calls", "id"),
+    keys=("SELECT id FROM _calls WHERE id",),
     all_keys=ALL_IDS,
     tables=(),
     sources=(

@@ -32,11 +32,6 @@ CREATE TABLE IF NOT EXISTS _contact_numbers (
 ) STRICT, WITHOUT ROWID;
 -- serves the update of a contact's numbers
 CREATE INDEX IF NOT EXISTS _contact_numbers_contact ON _contact_numbers (contact_id);
--- Calls of a number with another name are evaluated again.
-CREATE TRIGGER IF NOT EXISTS _contact_numbers_insert AFTER INSERT ON _contact_numbers BEGIN
-    UPDATE _calls SET due_at = 0 WHERE coalesce(party_e164, party) = NEW.e164; END;
-CREATE TRIGGER IF NOT EXISTS _contact_numbers_delete AFTER DELETE ON _contact_numbers BEGIN
-    UPDATE _calls SET due_at = 0 WHERE coalesce(party_e164, party) = OLD.e164; END;
 """
 
 
@@ -83,7 +78,7 @@ CONTACT_NUMBERS = Derived(
     "contact_numbers",
     "Numbers of contacts",
     "contacts",
-    keys=("contacts", "id"),
+    keys=("SELECT id FROM contacts WHERE id",),
     all_keys=ALL_IDS,
     tables=("_contact_numbers",),
     sources=(

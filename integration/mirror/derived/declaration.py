@@ -9,14 +9,17 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from integration.core.ids import MAX_ID, MIN_ID
 from integration.core.phone_numbers import PhoneNumbers
 from integration.core.timestamps import format_timestamp, parse_seconds
+from integration.mirror.calls.reading import DirectoryCache
+from integration.mirror.calls.rules import CallRules, make_call_rules
 from integration.mirror.page_queries.missed_calls import CountingRules, make_counting_rules
 from integration.settings.model import Settings
+from integration.sqlite.transaction import Transaction
 
 Key = Any
 """Key of a source row: an integer, or UTC text. The keys of one derived table have one type."""
@@ -32,14 +35,15 @@ class Source:
     """Table whose rows a derived table reads.
 
     `columns`: the columns that it reads; changes of others have no effect. `key`: SQL of the key that a row
-    changes, or a SELECT of several; `condition`: SQL that is true for rows with an effect. Both refer to the
-    row by {row}. They call no function: SQLite assumes that a function can fail, and would copy every page
-    that a statement touches, which takes more than half of the time per row of `_calls`.
+    changes, or a SELECT of several; without it the row changes all keys. `condition`: SQL that is true for
+    rows with an effect. Both refer to the row by {row}. They call no function: SQLite assumes that a function
+    can fail, and would copy every page that a statement touches, which takes more than half of the time per
+    row of `_calls`.
     """
 
     table: str
     columns: tuple[str, ...]
-    key: str
+    key: str = ""
     condition: str = "1"
 
 
@@ -72,11 +76,15 @@ class Rules:
 
     phone_numbers: PhoneNumbers
     counting: CountingRules
+    calls: CallRules = CallRules()  # noqa: RUF009 – immutable
+    directory: DirectoryCache = field(default_factory=DirectoryCache, compare=False)
 
 
 def make_rules(settings: Settings) -> Rules:
     """Return the rules of the settings."""
-    return Rules(PhoneNumbers(settings.dashboard.country), make_counting_rules(settings))
+    return Rules(
+        PhoneNumbers(settings.dashboard.country), make_counting_rules(settings), make_call_rules(settings)
+    )
 
 
 def _get_key(key: Key, _rules: Rules) -> Key:
@@ -91,31 +99,32 @@ def _make_single(key: Key, _rules: Rules) -> Range:
 class Derived:
     """Derived table, or several `tables` that are computed together.
 
-    `keys`: table and column of the keys. `all_keys`: a range that contains every key. `compute(connection,
-    ranges, rules)` only reads. `describe_rules(rules)`: what the rows depend on besides their sources,
-    such as settings and the version of their form. `step`: most keys of one step. `in_transaction`: most keys
-    that are computed in the transaction that changes their sources; a consumer computes the others.
-    `align(key, rules)`: the first key that is computed together with `key`. `find_span(key, rules)`: the keys
-    on which the rows that are computed for `key` depend. `defer(rules)`: first key that is not computed yet,
-    and the Unix time until which it is not. `waits_for`: table that must be empty. `title`: name on
-    pages. `unit`: what a key is, in the plural. Without `compute` another service follows what is due.
+    `keys`: SELECTs of the keys, up to the BETWEEN of a range; most keys are in the first. `all_keys`: a range
+    that contains every key. `compute(connection, ranges, rules)` only reads. `describe_rules(rules)`: what
+    the rows depend on besides their sources, such as settings and the version of their form. `rebuild(tx,
+    ranges, rules)` writes the rows; without it, those of `compute` that differ are written. `step`: most keys
+    of one step. `in_transaction`: most keys that are computed in the transaction that changes their sources;
+    a consumer computes the others. `align(key, rules)`: the first key that is computed together with `key`.
+    `find_span(key, rules)`: the keys on which the rows that are computed for `key` depend. `defer(rules)`:
+    first key that is not computed yet, and the Unix time until which it is not. `title`: name on pages.
+    `unit`: what a key is, in the plural. Without `compute` and `rebuild` another service follows what is due.
     """
 
     name: str
     title: str
     unit: str
-    keys: tuple[str, str]
+    keys: tuple[str, ...]
     all_keys: Range
     tables: tuple[str, ...]
     sources: tuple[Source, ...]
     compute: Callable[[sqlite3.Connection, Sequence[Range], Rules], list[Rows]] | None
-    describe_rules: Callable[[Rules], object]
+    describe_rules: Callable[[Rules], object] | None
+    rebuild: Callable[[Transaction, Sequence[Range], Rules], None] | None = None
     step: int = 1000
     in_transaction: int = 0
     align: Callable[[Key, Rules], Key] = _get_key
     find_span: Callable[[Key, Rules], Range] = _make_single
     defer: Callable[[Rules], tuple[Key, float]] | None = None
-    waits_for: str = ""
 
     def build_triggers(self) -> dict[str, str]:
         """Return the SQL of the triggers that record changed keys in `_due`, by name."""
@@ -145,6 +154,13 @@ class Derived:
         `_due` itself takes 1.4 µs. Rejected: OR IGNORE, because the conflict clause of the statement that
         fires a trigger overrides the clauses inside.
         """
+        if not key:
+            low, high = map(repr, self.all_keys)
+            all_due = f"derived = '{self.name}' AND low = {low} AND high = {high}"
+            return (
+                f"AND NOT EXISTS (SELECT 1 FROM _due WHERE {all_due}) BEGIN DELETE FROM _due"
+                f" WHERE derived = '{self.name}'; INSERT INTO _due VALUES ('{self.name}', {low}, {high}, 0);"
+            )
         is_list = key.startswith("SELECT")
         source, key = f" FROM ({key}) AS changed", "changed.key" if is_list else key
         # The plus removes the affinity of the key. With the affinity SQLite would convert each `low` (type
@@ -158,12 +174,13 @@ class Derived:
             return f"BEGIN INSERT INTO _due SELECT {row}{source} WHERE {must_record};"
         return f"AND {must_record} BEGIN INSERT INTO _due VALUES ({row});"
 
-    def list_keys(self, connection: sqlite3.Connection, keys: Range, limit: int) -> list[Key]:
-        """Return the keys of a range, highest first."""
-        table, column = self.keys
+    def list_keys(
+        self, connection: sqlite3.Connection, keys: Range, limit: int, *, is_ascending: bool = False
+    ) -> list[Key]:
+        """Return the first `limit` keys of a range, highest first."""
+        selects = " UNION ".join(f"{select} BETWEEN ?1 AND ?2" for select in self.keys)
         rows = connection.execute(
-            f"SELECT {column} FROM {table} WHERE {column} BETWEEN ? AND ? ORDER BY {column} DESC LIMIT ?",
-            (*keys, limit),
+            f"{selects} ORDER BY 1 {'ASC' if is_ascending else 'DESC'} LIMIT ?3", (*keys, limit)
         )
         return [row[0] for row in rows]
 

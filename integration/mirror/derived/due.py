@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
 from integration.core import clock
+from integration.core.ids import id_list
 from integration.mirror.derived.declaration import Derived, Key, Range, get_previous
-from integration.sqlite.schema import Schema
+from integration.sqlite.schema import Schema, execute_script
 from integration.sqlite.transaction import Transaction
 
 TABLES = """
@@ -54,6 +55,28 @@ def drop_former_tables(schema: Schema) -> None:
     schema.execute("DELETE FROM _meta WHERE key = 'reader of contacts'' numbers'")
 
 
+def drop_call_backlog(schema: Schema) -> None:
+    """Migration: drop the table, column and triggers that recorded which calls are due before `_due`.
+
+    All calls are due with the first rules of `CALLS`.
+    """
+    tables = schema.table_names()
+    if "_legs_due" in tables:
+        execute_script(schema, TABLES)
+        schema.execute(
+            "INSERT OR REPLACE INTO _due SELECT 'legs', min(leg_id), max(leg_id), ? FROM _legs_due"
+            " HAVING count(*) > 0",
+            (clock.unix(),),
+        )
+    for name in ("_contact_numbers_insert", "_contact_numbers_delete"):
+        schema.execute(f"DROP TRIGGER IF EXISTS {name}")
+    for table in ("_legs_due", "_call_directory"):
+        schema.execute(f"DROP TABLE IF EXISTS {table}")
+    if "_calls" in tables:
+        schema.execute("DROP INDEX IF EXISTS _calls_due")
+        schema.execute("ALTER TABLE _calls DROP COLUMN due_at")
+
+
 def create_triggers(schema: Schema, all_derived: Sequence[Derived]) -> None:
     """Create the triggers of all declarations; replace those of another version."""
     rows = schema.execute("SELECT name, sql FROM sqlite_schema WHERE type = 'trigger' AND name GLOB '_due_*'")
@@ -83,16 +106,29 @@ def mark(tx: Transaction, name: str, ranges: Iterable[Range]) -> None:
         tx.execute("INSERT INTO _due VALUES (?, ?, ?, ?)", (name, min(low, first), max(high, last), at))
 
 
-def mark_new_calls(tx: Transaction, derived: Derived, ids: Sequence[int]) -> None:
-    """Record many calls that are about to be inserted as one range, if few others are between them."""
-    if len(ids) <= derived.in_transaction:
+def mark_new(tx: Transaction, derived: Derived, keys: Sequence[int]) -> None:
+    """Record keys that are about to be stored as one range, if few others are between them."""
+    if not keys:
         return
-    low, high = min(ids), max(ids)
+    low, high = min(keys), max(keys)
     (others,) = tx.execute(
-        "SELECT count(*) FROM (SELECT 1 FROM _calls WHERE id BETWEEN ? AND ? LIMIT ?)", (low, high, len(ids))
+        f"SELECT count(*) FROM ({derived.keys[0]} BETWEEN ? AND ? LIMIT ?)", (low, high, len(keys))
     ).fetchone()
-    if others < len(ids):
+    if others < len(keys):
         mark(tx, derived.name, [(low, high)])
+
+
+def postpone(tx: Transaction) -> None:
+    """Leave what the transaction has made due so far to the consumer."""
+    tx.execute("UPDATE _due SET at = ? WHERE at = 0", (clock.unix(),))
+
+
+def remove(tx: Transaction, name: str, keys: Iterable[Key]) -> None:
+    """Remove single keys that were computed; recorded ranges stay."""
+    tx.execute(
+        "DELETE FROM _due WHERE derived = ? AND low IN (SELECT value FROM json_each(?)) AND high = low",
+        (name, id_list(keys)),
+    )
 
 
 def follow_rules(tx: Transaction, derived: Derived, description: object) -> None:
@@ -194,6 +230,47 @@ def mark_all(tx: Transaction, derived: Derived) -> None:
         mark(tx, derived.name, [derived.all_keys])
 
 
+def set_timers(tx: Transaction, name: str, times: Mapping[Key, float | None]) -> None:
+    """Store the Unix time from which each key must be computed again, or None.
+
+    Timers have a name of their own, because a key with a later time must not count as recorded.
+    """
+    name = _get_timer_name(name)
+    stored = dict(
+        tuple(row)
+        for row in tx.execute(
+            "SELECT low, at FROM _due WHERE derived = ? AND low IN (SELECT value FROM json_each(?))",
+            (name, id_list(times)),
+        )
+    )
+    changed = [(name, key, at) for key, at in times.items() if stored.get(key) != at]
+    tx.executemany("DELETE FROM _due WHERE derived = ? AND low = ?", [row[:2] for row in changed])
+    tx.executemany("INSERT INTO _due VALUES (?1, ?2, ?2, ?3)", [row for row in changed if row[2] is not None])
+
+
+def take_timers(tx: Transaction, name: str, now: float, limit: int) -> list[Key]:
+    """Remove timers of at most `limit` keys until `now` (Unix seconds), latest first; return the keys."""
+    rows = tx.execute(
+        "SELECT low FROM _due WHERE derived = ? AND at <= ? ORDER BY at DESC LIMIT ?",
+        (_get_timer_name(name), now, limit),
+    )
+    keys = [row[0] for row in rows]
+    set_timers(tx, name, dict.fromkeys(keys))
+    return keys
+
+
+def has_timer(connection: sqlite3.Connection, name: str, until: float) -> bool:
+    """Return whether a timer is due at `until` (Unix seconds)."""
+    row = connection.execute(
+        "SELECT 1 FROM _due WHERE derived = ? AND at <= ? LIMIT 1", (_get_timer_name(name), until)
+    ).fetchone()
+    return row is not None
+
+
+def _get_timer_name(name: str) -> str:
+    return f"{name}, later"
+
+
 def list_ranges(connection: sqlite3.Connection, name: str, keys: Range) -> list[Range]:
     """Return the due ranges that overlap `keys`."""
     rows = connection.execute(
@@ -204,6 +281,17 @@ def list_ranges(connection: sqlite3.Connection, name: str, keys: Range) -> list[
     return [(row[0], row[1]) for row in rows]
 
 
+def find_due(connection: sqlite3.Connection, name: str, keys: Iterable[Key]) -> set[Key]:
+    """Return those of `keys` that are due."""
+    rows = connection.execute(
+        "SELECT key.value FROM json_each(?2) AS key JOIN _due"
+        " ON derived = ?1 AND high >= key.value AND low ="
+        " (SELECT low FROM _due WHERE derived = ?1 AND low <= key.value ORDER BY low DESC LIMIT 1)",
+        (name, id_list(keys)),
+    )
+    return {row[0] for row in rows}
+
+
 _FIRST_OVERLAPPING = (
     "coalesce((SELECT low FROM _due WHERE derived = ?1 AND low <= ?2 ORDER BY low DESC LIMIT 1), ?2)"
 )
@@ -212,14 +300,23 @@ _FIRST_OVERLAPPING = (
 
 def list_states(connection: sqlite3.Connection, all_derived: Sequence[Derived]) -> list[DueState]:
     """Return what is due now, by derived table."""
-    states = []
-    for derived in all_derived:
-        table, column = derived.keys
-        count, since = connection.execute(
-            f"SELECT count(*), min(at) FROM _due CROSS JOIN {table} ON {column} BETWEEN low AND high"
-            " WHERE derived = ? AND at <= ?",
-            (derived.name, get_time(derived)),
-        ).fetchone()
-        if count:
-            states.append(DueState(derived, count, since))
-    return states
+    return [state for derived in all_derived if (state := get_state(connection, derived)) is not None]
+
+
+def get_state(connection: sqlite3.Connection, derived: Derived) -> DueState | None:
+    """Return what is due now; None if nothing is. Takes 25 ms for a million keys."""
+    counts = [f"(SELECT count(*) FROM ({select} BETWEEN low AND high))" for select in derived.keys]
+    count, since = connection.execute(
+        f"SELECT sum(n), min(at) FROM (SELECT at, max({', '.join(counts)}, 0) AS n FROM _due"
+        " WHERE derived = ? AND at <= ?) WHERE n > 0",
+        (derived.name, get_time(derived)),
+    ).fetchone()
+    return DueState(derived, count, since) if count else None
+
+
+def is_due(connection: sqlite3.Connection, derived: Derived) -> bool:
+    """Return whether keys are recorded that must be computed now."""
+    row = connection.execute(
+        "SELECT 1 FROM _due WHERE derived = ? AND at <= ? LIMIT 1", (derived.name, get_time(derived))
+    ).fetchone()
+    return row is not None

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import random
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -38,25 +38,41 @@ def install(mirror_db: Database, rules: Rules) -> None:
 
     def follow_rules(tx: Transaction) -> None:
         for derived in DERIVED:
-            due.follow_rules(tx, derived, derived.describe_rules(rules))
+            if derived.describe_rules is not None:
+                due.follow_rules(tx, derived, derived.describe_rules(rules))
 
     mirror_db.write(follow_rules)
     mirror_db.before_commit = lambda tx: _rebuild_changed(tx, rules)
 
 
-def rebuild_due(mirror_db: Database, rules: Rules, all_derived: Sequence[Derived] = DERIVED) -> None:
-    """Compute all that is due, newest keys first, in short transactions. Raises StorageError."""
-    for derived in all_derived:
-        step_size = StepSize(derived.step)
+def rebuild_due(
+    mirror_db: Database,
+    rules: Rules,
+    all_derived: Sequence[Derived] = DERIVED,
+    *,
+    should_continue: Callable[[], bool] = lambda: True,
+    on_batch: Callable[[], None] = lambda: None,
+) -> bool:
+    """Compute all that is due, newest keys first, in short transactions.
 
-        def step(tx: Transaction, derived: Derived = derived, step_size: StepSize = step_size) -> None:
+    A later derived table waits until no earlier one is due. Calls `on_batch` after each transaction. Returns
+    whether nothing is left, which a cancellation prevents. Raises StorageError.
+    """
+    step_sizes = {derived.name: StepSize(derived.step) for derived in all_derived}
+    while (derived := _find_due(mirror_db, all_derived)) is not None:
+        if not should_continue():
+            return False
+
+        def step(tx: Transaction, derived: Derived = derived) -> None:
+            step_size = step_sizes[derived.name]
             with step_size.measure(limit := step_size.value):
                 if derived.defer is not None:
                     _defer(tx, derived, *derived.defer(rules))
                 rebuild_next(tx, derived, rules, limit)
 
-        while _is_due(mirror_db, derived):
-            mirror_db.write_bulk([step] * STEPS_PER_RUN)
+        mirror_db.write_bulk([step] * STEPS_PER_RUN)
+        on_batch()
+    return True
 
 
 def describe_due(mirror_db: Database) -> dict[str, dict[str, Any]] | None:
@@ -69,18 +85,27 @@ def describe_due(mirror_db: Database) -> dict[str, dict[str, Any]] | None:
 
 
 def find_differences(
-    connection: sqlite3.Connection, derived: Derived, rules: Rules, *, sampled: bool
+    connection: sqlite3.Connection,
+    derived: Derived,
+    rules: Rules,
+    *,
+    sampled: bool,
+    progress: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> Iterator[Range]:
     """Yield ranges of keys whose stored rows differ from the computed ones. Only reads.
 
-    `sampled`: compare one random range only. Ignores what is due, because it will be computed. Each range is
-    read in a short transaction of its own.
+    `sampled`: compare one random range only. `progress` receives numbers of keys. Ignores what is due,
+    because it will be computed. Each range is read in a short transaction of its own.
     """
-    if derived.compute is None or not due.has_current_rules(
-        connection, derived, derived.describe_rules(rules)
-    ):
+    if derived.compute is None or derived.describe_rules is None:
         return
-    for keys in _list_verified(connection, derived, rules, sampled=sampled):
+    if not due.has_current_rules(connection, derived, derived.describe_rules(rules)):
+        return
+    (total,) = connection.execute(
+        f"SELECT count(*) FROM ({derived.keys[0]} BETWEEN ? AND ?)", derived.all_keys
+    ).fetchone()
+    for number, keys in enumerate(_list_verified(connection, derived, rules, sampled=sampled)):
+        progress(min(number * KEYS_PER_COMPARISON, total), total)
         connection.execute("BEGIN")
         try:
             has_differences = read_tolerantly(
@@ -105,14 +130,11 @@ def _list_verified(
     """Yield the ranges to verify, newest first."""
     low, high = derived.all_keys
     first_deferred = high if derived.defer is None else derived.defer(rules)[0]
-    table, column = derived.keys
     if sampled:
-        between = f"FROM {table} WHERE {column} BETWEEN ? AND ?"
-        (count,) = connection.execute(f"SELECT count(*) {between}", (low, high)).fetchone()
-        row = connection.execute(
-            f"SELECT {column} {between} LIMIT 1 OFFSET ?",
-            (low, high, random.randrange(max(1, count))),
-        ).fetchone()
+        keys_sql = " UNION ALL ".join(f"{select} BETWEEN ?1 AND ?2" for select in derived.keys)
+        (count,) = connection.execute(f"SELECT count(*) FROM ({keys_sql})", (low, high)).fetchone()
+        position = random.randrange(max(1, count))
+        row = connection.execute(f"{keys_sql} LIMIT 1 OFFSET ?3", (low, high, position)).fetchone()
         high = low if row is None else row[0]
     while keys := derived.list_keys(connection, (low, high), KEYS_PER_COMPARISON):
         if derived.defer is not None and derived.find_span(keys[0], rules)[1] >= first_deferred:
@@ -167,8 +189,15 @@ def rebuild_next(
     """Compute about `limit` keys that are due at `until` (Unix seconds; None: now), newest first."""
     ranges = due.take(tx, derived, limit, until, lambda key: derived.align(key, rules))
     if ranges:
-        for change in _compare(tx.connection, derived, ranges, rules):
-            _write(tx, change)
+        read_tolerantly(tx.connection, lambda: _rebuild(tx, derived, ranges, rules))
+
+
+def _rebuild(tx: Transaction, derived: Derived, ranges: Sequence[Range], rules: Rules) -> None:
+    if derived.rebuild is not None:
+        derived.rebuild(tx, ranges, rules)
+        return
+    for change in _compare(tx.connection, derived, ranges, rules):
+        _write(tx, change)
 
 
 def _defer(tx: Transaction, derived: Derived, first: Key, until: float) -> None:
@@ -201,16 +230,13 @@ def _rebuild_changed(tx: Transaction, rules: Rules) -> None:
         tx.execute("ROLLBACK TO derived")
         log.exception("derived rows of a change could not be computed")
     tx.execute("RELEASE derived")
-    tx.execute("UPDATE _due SET at = ? WHERE at = 0", (clock.unix(),))
+    due.postpone(tx)
 
 
-def _is_due(mirror_db: Database, derived: Derived) -> bool:
-    if derived.compute is None:
-        return False
+def _find_due(mirror_db: Database, all_derived: Sequence[Derived]) -> Derived | None:
+    """Return the first derived table that is due and computed here."""
     with mirror_db.read() as connection:
-        if derived.waits_for and connection.execute(f"SELECT 1 FROM {derived.waits_for} LIMIT 1").fetchone():
-            return False
-        row = connection.execute(
-            "SELECT 1 FROM _due WHERE derived = ? AND at <= ? LIMIT 1", (derived.name, due.get_time(derived))
-        ).fetchone()
-    return row is not None
+        for derived in all_derived:
+            if (derived.compute or derived.rebuild) and due.is_due(connection, derived):
+                return derived
+    return None

@@ -378,7 +378,7 @@ REPORT_SUMS = Derived(
     "reports",
     "Report totals",
     "calls",
-    keys=("_calls", "started_at"),
+    keys=("SELECT started_at FROM _calls WHERE started_at",),
     all_keys=ALL_TIMES,
     tables=("_report_days", "_report_missed"),
     sources=(
@@ -412,5 +412,4 @@ REPORT_SUMS = Derived(
     align=_align,
     find_span=_find_span,
     defer=_defer,
-    waits_for="_legs_due",
 )

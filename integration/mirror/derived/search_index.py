@@ -78,7 +78,7 @@ SEARCH = Derived(
     "search",
     "Search index",
     "calls",
-    keys=("_calls", "id"),
+    keys=("SELECT id FROM _calls WHERE id",),
     all_keys=ALL_IDS,
     tables=("_calls_search",),
     sources=(

@@ -19,8 +19,6 @@ from integration.catalogue.shapes import Resource
 from integration.core import clock
 from integration.core.ids import id_list
 from integration.core.json_records import JsonRecord, read_record, serialize_values
-from integration.mirror.calls.facts import LEG_FIELDS
-from integration.mirror.calls.store import CallStore
 from integration.mirror.privacy import message_retention
 from integration.mirror.privacy.erasure_gate import ErasureGate
 from integration.mirror.privacy.held_records import HeldRecords
@@ -225,8 +223,8 @@ def find_old_calls(connection: sqlite3.Connection, limit: str) -> list[int]:
     )
 
 
-def remove_calls(tx: Transaction, call_ids: Sequence[int], call_store: CallStore) -> None:
-    """Delete calls with the CDRs, events and lookups of their legs."""
+def remove_calls(tx: Transaction, call_ids: Sequence[int]) -> None:
+    """Delete the CDRs, events and lookups of the legs of calls. The calls follow."""
     legs = _fetch_column(
         tx.execute(f"SELECT leg_id FROM _legs WHERE call_id {_IN_JSON_LIST}", (id_list(call_ids),))
     )
@@ -239,7 +237,6 @@ def remove_calls(tx: Transaction, call_ids: Sequence[int], call_store: CallStore
     tx.execute(f"DELETE FROM _leg_events WHERE leg_id {_IN_JSON_LIST}", parameters)
     tx.execute(f"DELETE FROM _leg_live WHERE leg_id {_IN_JSON_LIST}", parameters)
     tx.execute(f"DELETE FROM _lookups WHERE kind = 'leg' AND id {_IN_JSON_LIST}", parameters)
-    call_store.refresh(tx, legs)
 
 
 def find_old_rows(connection: sqlite3.Connection, table: str, limit: str) -> list[int]:
@@ -261,9 +258,9 @@ def find_old_rows(connection: sqlite3.Connection, table: str, limit: str) -> lis
     return [key for key, dated_at in rows if is_before(dated_at, limit)]
 
 
-def remove_rows(tx: Transaction, keys: Sequence[int], table: str, call_store: CallStore) -> None:
-    """Delete records, with their subresources and SMS events, and recompute their calls."""
-    _delete_rows(tx, table, keys, call_store)
+def remove_rows(tx: Transaction, keys: Sequence[int], table: str) -> None:
+    """Delete records, with their subresources and SMS events."""
+    _delete_rows(tx, table, keys)
     if table == "sms":
         tx.execute(f"DELETE FROM _sms_events WHERE sms_id {_IN_JSON_LIST}", (id_list(keys),))
 
@@ -290,24 +287,12 @@ def remove_related_rows(tx: Transaction, table: str, limit: str, held_records: H
         tx.execute(f"DELETE FROM _sms_events WHERE rowid {_IN_JSON_LIST}", (id_list(expired_ids),))
 
 
-def _delete_rows(
-    tx: Transaction, table: str, keys: Sequence[int], call_store: CallStore | None = None
-) -> None:
+def _delete_rows(tx: Transaction, table: str, keys: Sequence[int]) -> None:
     """Delete rows with their subresources and deletion entries.
 
-    Rows of `media` are deleted too, except those of stored files. With `call_store`, the calls of the deleted
-    records are recomputed.
+    Rows of `media` are deleted too, except those of stored files.
     """
     resource, keys_json = _RESOURCES_BY_TABLE[table], id_list(keys)
-    fields = LEG_FIELDS.get(table, ()) if call_store is not None else ()
-    legs = [
-        leg
-        for field in fields
-        for leg in _fetch_column(
-            tx.execute(f'SELECT "{field}" FROM {table} WHERE id {_IN_JSON_LIST}', (keys_json,))
-        )
-        if isinstance(leg, int)
-    ]
     tx.execute(f"DELETE FROM {table} WHERE id {_IN_JSON_LIST}", (keys_json,))
     tx.execute(
         f"DELETE FROM _below WHERE collection = ? AND key {_IN_JSON_LIST}", (resource.collection, keys_json)
@@ -322,8 +307,6 @@ def _delete_rows(
                 f"DELETE FROM media WHERE kind = ? AND state <> 'have' AND record_id {_IN_JSON_LIST}",
                 (kind, keys_json),
             )
-    if call_store is not None and legs:
-        call_store.refresh(tx, legs)
 
 
 def is_expired(kind: MediaKind, path: str, limits: RetentionLimits) -> bool:

@@ -188,21 +188,6 @@ def confirm(
     return confirmed_keys
 
 
-def find_leg_ids(
-    tx: Transaction, resource: Resource, fields: Sequence[str], keys: Sequence[Key]
-) -> list[int]:
-    """Return the leg ids in `fields` of the records with these keys."""
-    leg_ids: set[int] = set()
-    for name in fields:
-        rows = tx.execute(
-            f'SELECT "{name}" FROM "{resource.table}" WHERE "{resource.key}"'
-            " IN (SELECT value FROM json_each(?))",
-            (id_list(keys),),
-        )
-        leg_ids.update(row[0] for row in rows if isinstance(row[0], int) and row[0])
-    return sorted(leg_ids)
-
-
 def restore(tx: Transaction, resource: Resource) -> list[Key]:
     """Undo all confirmed deletions of a collection and return their keys.
 

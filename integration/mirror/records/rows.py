@@ -19,7 +19,7 @@ class UpsertResult:
     """Result of an upsert.
 
     `inserted`, `updated`: keys. `changed`: the records of both. `unchanged`, `outdated`, `flagged`: numbers
-    of records. `defer_calls`: calls of these records may be computed later.
+    of records.
     """
 
     inserted: list[Key] = field(default_factory=list)
@@ -28,7 +28,6 @@ class UpsertResult:
     outdated: int = 0
     flagged: int = 0
     changed: list[JsonRecord] = field(default_factory=list)
-    defer_calls: bool = False
 
 
 def quote_identifier(identifier: str) -> str:

@@ -40,15 +40,14 @@ def upsert(
     *,
     source: Source,
     requested_at: str,
-    defer_calls: bool = False,
 ) -> UpsertResult:
     """Store `records` of `resource`.
 
-    `requested_at`: start of the request that returned them (UTC text). `defer_calls`: compute the calls of
-    these records later, for history. A record without a usable key is stored in `_flagged`, never dropped. Of
-    two records with the same key the later one in `records` is stored.
+    `requested_at`: start of the request that returned them (UTC text). A record without a usable key is
+    stored in `_flagged`, never dropped. Of two records with the same key the later one in `records` is
+    stored.
     """
-    result = UpsertResult(defer_calls=defer_calls)
+    result = UpsertResult()
     gate = tx.gates.get(resource.table)
     iterator = iter(records) if gate is None else filter(None, map(gate, records))
     while chunk := list(islice(iterator, BATCH_SIZE)):

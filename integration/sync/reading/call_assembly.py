@@ -1,6 +1,6 @@
-"""Compute the calls of the backlog of legs.
+"""Compute calls and other derived rows that are due, with the progress of the calls.
 
-A full sync stored their records (mirror/calls/backlog.py).
+A full sync leaves most calls to this module (mirror/calls/backlog.py).
 """
 
 from __future__ import annotations
@@ -8,28 +8,27 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack
 
-from integration.core import clock
 from integration.mirror.calls import backlog
+from integration.mirror.derived.calls import LEGS
+from integration.mirror.derived.rebuild import STEPS_PER_RUN, rebuild_due
 from integration.sqlite.bulk_cache import bulk_cache
-from integration.sqlite.step_size import StepSize
-from integration.sqlite.transaction import Transaction
 from integration.sync import progress
 from integration.sync.context import SyncContext
 
 JOB_NAME = "calls put together"
-"""Name of the job and of its progress.
+"""Name of the progress, on a terminal and as a fact of /readyz."""
 
-The progress is shown on a terminal and as a fact of /readyz.
-"""
 
-LEGS_PER_STEP, STEPS_PER_RUN = 400, 10
-"""Most legs of one step, and steps that may share a transaction. Slow steps have fewer legs."""
-
-RECOUNT_SECONDS = 2.0
-"""Seconds between counts of the backlog.
-
-Other threads may extend or reduce it.
-"""
+def rebuild_all(context: SyncContext, should_continue: Callable[[], bool]) -> None:
+    """Compute all that is due, new calls first. Raises StorageError; committed work is kept."""
+    while should_continue():
+        assemble_pending(context, should_continue)
+        if rebuild_due(
+            context.mirror_db,
+            context.call_store.rules,
+            should_continue=lambda: should_continue() and _is_empty(context),
+        ):
+            return
 
 
 def assemble_pending(
@@ -43,29 +42,39 @@ def assemble_pending(
     and in total. Returns the number of legs left. Concurrent calls are safe: each takes the newest legs.
     Raises StorageError; committed work is kept.
     """
-    remaining, counted_at = _count_pending(context), clock.monotonic()
-    if not remaining:
+    if _is_empty(context):
         return 0
-    assembled, step_size = 0, StepSize(LEGS_PER_STEP)
-
-    def step(tx: Transaction) -> int:
-        with step_size.measure(limit := step_size.value):
-            return context.call_store.assemble_backlog(tx, limit=limit)
-
+    total = _count_pending(context)
     with ExitStack() as stack:
-        if remaining > LEGS_PER_STEP * STEPS_PER_RUN:
+        if total > LEGS.step * STEPS_PER_RUN:
             stack.enter_context(bulk_cache(context.mirror_db))
         show = stack.enter_context(progress.track_progress(context.health, JOB_NAME, on_progress))
-        show(0, remaining)
-        while remaining and should_continue():
-            batch_size = sum(context.mirror_db.write_bulk([step] * STEPS_PER_RUN))
-            assembled, remaining = assembled + batch_size, remaining - batch_size
-            if not batch_size or remaining <= 0 or clock.monotonic() - counted_at >= RECOUNT_SECONDS:
-                remaining, counted_at = _count_pending(context), clock.monotonic()
-            show(assembled, assembled + remaining)
-    return _count_pending(context) if remaining else 0
+        done, remaining = 0, total
+        show(done, total)
+
+        def report() -> None:
+            nonlocal done, remaining
+            # A sync may add legs at the same time.
+            previous, remaining = remaining, _count_pending(context)
+            done += max(0, previous - remaining)
+            show(done, done + remaining)
+
+        rebuild_due(
+            context.mirror_db,
+            context.call_store.rules,
+            (LEGS,),
+            should_continue=should_continue,
+            on_batch=report,
+        )
+    return remaining
+
+
+def _is_empty(context: SyncContext) -> bool:
+    with context.mirror_db.read() as connection:
+        return backlog.is_empty(connection)
 
 
 def _count_pending(context: SyncContext) -> int:
     with context.mirror_db.read() as connection:
-        return backlog.count(connection)
+        state = backlog.get_state(connection)
+    return 0 if state is None else state.remaining

@@ -20,7 +20,6 @@ from integration.catalogue.shapes import Resource
 from integration.core import clock
 from integration.core.errors import PlatformError, PlatformRefused
 from integration.mirror.calls import live_table
-from integration.mirror.calls.facts import LEG_FIELDS
 from integration.mirror.records import missing_records, single_record
 from integration.mirror.records.rows import Key
 from integration.mirror.records.upsert import delete_rows
@@ -353,15 +352,7 @@ def _finish_deletions(context: SyncContext, tx: Transaction, resource: Resource,
     """
     if context.settings.sync.on_platform_delete == "delete":
         gate = tx.gates.get("deletions")
-        _delete_rows(context, tx, resource, keys if gate is None else gate((tx.connection, resource, keys)))
-
-
-def _delete_rows(context: SyncContext, tx: Transaction, resource: Resource, keys: Sequence[Key]) -> None:
-    """Delete rows and recompute the calls derived from them."""
-    legs = missing_records.find_leg_ids(tx, resource, LEG_FIELDS.get(resource.table, ()), keys)
-    delete_rows(tx, resource, keys)
-    if legs:
-        context.call_store.refresh(tx, legs)
+        delete_rows(tx, resource, keys if gate is None else gate((tx.connection, resource, keys)))
 
 
 def _hold_deletions(context: SyncContext, policy: Policy, missing_count: int, present_count: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 from integration.core.errors import (
@@ -13,6 +14,7 @@ from integration.core.errors import (
     UnreadableRecords,
 )
 from integration.core.json_records import JsonRecord
+from integration.mirror.calls import backlog
 from integration.mirror.records.rows import Key, UpsertResult
 from integration.mirror.records.upsert import get_usable_key, upsert
 from integration.mirror.records.upsert import store_item as store_item_row
@@ -99,8 +101,8 @@ def store_window(
 ) -> None:
     """Upsert the records of a window, as a bulk job.
 
-    With `full_sync_total` each step also stores the position of the full sync. With `defer_calls` the legs
-    are added to the backlog and their calls computed later.
+    With `full_sync_total` each step also stores the position of the full sync. With `defer_calls` the calls
+    are computed later.
     """
     # A too large record at the end of a page is also at the start of the next page.
     tally.unreadable += [error for error in window.unreadable if error not in tally.unreadable]
@@ -164,14 +166,14 @@ def _make_upsert_step(
     step_size: StepSize,
 ) -> Callable[[Transaction], UpsertResult]:
     def step(tx: Transaction) -> UpsertResult:
-        with step_size.measure(len(records)):
+        is_deferred = backlog.deferred(tx, policy.resource.table, records) if defer_calls else nullcontext()
+        with step_size.measure(len(records)), is_deferred:
             outcome = upsert(
                 tx,
                 policy.resource,
                 records,
                 source="sync",
                 requested_at=requested_at,
-                defer_calls=defer_calls,
             )
         key = get_usable_key(policy.resource, records[-1])
         if full_sync_total is not None and key is not None:

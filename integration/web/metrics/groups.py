@@ -225,7 +225,7 @@ def _read_collections(context: AppContext) -> Iterator[Metric]:
 def _read_calls(context: AppContext) -> Iterator[Metric]:
     with context.mirror_db.read() as connection:
         counts = live.count_live_calls(connection)
-        legs_waiting = backlog.count(connection)
+        backlog_state = backlog.get_state(connection)
         due_states = due.list_states(connection, DERIVED)
     yield gauge(
         "switchroom_calls_open",
@@ -239,7 +239,7 @@ def _read_calls(context: AppContext) -> Iterator[Metric]:
     yield gauge(
         "switchroom_legs_waiting",
         "Legs stored by an initial sync whose calls are not computed yet.",
-        legs_waiting,
+        backlog_state.remaining if backlog_state else 0,
     )
     yield gauge(
         "switchroom_due",

@@ -44,12 +44,12 @@ def read_again(app, moment: str, *record_ids: int) -> None:
 def july(app):
     """Recordings of July in London, and one before and one after it; now is November."""
     app.clock.set("2026-08-05 09:00:00")
+    app.put("users", {"id": 11, "first_name": "Ann", "last_name": "Example", "ext": "1001"})
     record(app, 1, "2026-06-30 22:59:59")
     record(app, 2, "2026-06-30 23:00:00")
     record(app, 3, "2026-07-15 10:00:00", user_id=11)
     record(app, 4, "2026-07-31 22:59:59", user_id=12)
     record(app, 5, "2026-07-31 23:00:00")
-    app.put("users", {"id": 11, "first_name": "Ann", "last_name": "Example", "ext": "1001"})
     return app
 
 

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from integration.core import clock
-from integration.mirror.calls import backlog
+from integration.mirror.derived import due
 from integration.workspace import notes
 from integration.workspace.callback_following import update_from_mirror
 from tests.support.clock import ago
@@ -126,9 +126,9 @@ def test_the_badge_of_missed_calls_counts_only_own_calls_of_limited_agents(own_c
     notice = "Callers leave this list when a later call with them is read"
     assert notice in text(app.log_in(BOB).get("/missed"))
     app.insert("_walks", collection="cdrs", complete_at=ago(60))
-    app.mirror_db.write(lambda tx: backlog.add(tx, [70]))
+    app.mirror_db.write(lambda tx: due.mark(tx, "legs", [(70, 70)]))
     assert badge.format("") in app.log_in(BOB).get("/").text
-    app.mirror_db.write(lambda tx: backlog.remove(tx, [70]))
+    app.mirror_db.write(lambda tx: due.remove(tx, "legs", [70]))
     assert notice not in text(app.log_in(BOB).get("/missed"))
     assert badge.format(1) in app.log_in(CAROL.as_user(1)).get("/").text
     assert badge.format(2) in app.log_in(BOB).get("/").text

@@ -9,7 +9,7 @@ import pytest
 import requests
 
 from integration.core import clock
-from integration.mirror.calls import backlog
+from integration.mirror.derived import due
 from integration.mirror.sync_state import collection_state
 from integration.workspace import wallboards
 from integration.workspace.callback_following import update_from_mirror
@@ -200,7 +200,7 @@ def test_the_first_sync_has_no_number_of_call_backs_and_no_comparison(board) -> 
     app.call(1, "2026-11-20 12:00:00", outcome="missed", talk_seconds=None)
     app.call(2, "2026-11-13 09:00:00", outcome="missed", talk_seconds=None)
     assert "1 a week ago" in text(board())
-    app.mirror_db.write(lambda tx: backlog.add(tx, [7]))
+    app.mirror_db.write(lambda tx: due.mark(tx, "legs", [(7, 7)]))
     shown = text(board())
     assert "To call back — history not read yet" in shown
     assert "Calls today 1" in shown

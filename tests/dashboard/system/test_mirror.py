@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from integration.core import clock
-from integration.mirror.calls import backlog
+from integration.mirror.derived import due, rebuild
 from integration.mirror.sync_state import collection_state, completeness
 from integration.platform_api.budget import BudgetState
 from integration.sync.plan import PLAN
@@ -160,12 +160,18 @@ def test_a_verification_is_started_by_an_administrator_and_shows_its_result(app,
 
 
 def test_pages_that_count_calls_show_the_backlog_of_legs(app, client):
-    app.put("cdrs", {"id": 7, "live_id": 4278000007, "calldate": clock.utc_text(clock.unix() - 86_400 * 3)})
-    app.mirror_db.write(lambda tx: backlog.add(tx, [4278000006, 4278000007]))
+    app.put(
+        "cdrs",
+        *(
+            {"id": leg, "live_id": leg, "calldate": clock.utc_text(clock.unix() - 86_400 * 3)}
+            for leg in (4278000006, 4278000007)
+        ),
+    )
+    app.mirror_db.write(lambda tx: due.mark(tx, "legs", [(4278000006, 4278000007)]))
     notice = "are still being imported, newest first: 2 left"
     for path, is_shown in {"/calls": True, "/calls?range=today": False, "/reports?range=month": True}.items():
         assert (notice in text(client.get(path))) == is_shown, path
-    app.mirror_db.write(lambda tx: backlog.remove(tx, [4278000006, 4278000007]))
+    rebuild.rebuild_due(app.mirror_db, app.context.rules)
     for path in ("/system", "/calls", "/reports"):
         assert "being imported" not in text(client.get(path))
 
@@ -182,7 +188,8 @@ def test_the_first_sync_has_one_progress_and_one_estimate(app, client):
     )
     app.mirror_db.write(lambda tx: collection_state.begin_full_sync(tx, "cdrs"))
     app.mirror_db.write(lambda tx: tx.execute("UPDATE _walks SET total = 4000, complete_at = NULL") and None)
-    app.mirror_db.write(lambda tx: backlog.add(tx, range(1, 401)))
+    rebuild.rebuild_due(app.mirror_db, app.context.rules)
+    app.mirror_db.write(lambda tx: due.mark(tx, "legs", [(1, 400)]))
     app.context.health.set_fact(
         "reading cdrs", {"done": 1000, "total": 4000, "per_second": 1000.0, "seconds_left": 3.0}
     )

@@ -84,25 +84,6 @@ def test_users_that_are_mirrored_later_change_the_outcome_of_earlier_calls(
     empty_mirror.apply(inbound_leg(101, ANN, context="NEW_THING", connected=5).event("hangup", 40))
     assert empty_mirror.calls("outcome") == [("missed",)]
     empty_mirror.seed()
-    assert empty_mirror.tick(3600) == 1
-    assert empty_mirror.calls("outcome", "user_name") == [("answered", NAMES[ANN])]
-    assert empty_mirror.tick(3601) == 0
-
-
-def test_users_change_outcomes_after_the_job_that_first_read_them_failed(
-    empty_mirror: CallMirror, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    set_now(monkeypatch, 3600)
-    empty_mirror.apply(inbound_leg(101, ANN, context="NEW_THING", connected=5).event("hangup", 40))
-    empty_mirror.seed()
-
-    def fails(tx: Transaction) -> None:
-        empty_mirror.store.refresh(tx, [999])
-        raise RuntimeError("the job fails")
-
-    with pytest.raises(RuntimeError):
-        empty_mirror.mirror_db.write(fails)
-    empty_mirror.tick(3600)
     assert empty_mirror.calls("outcome", "user_name") == [("answered", NAMES[ANN])]
 
 

@@ -16,7 +16,6 @@ from integration.core.timestamps import parse_seconds
 from integration.mirror.derived.rebuild import rebuild_due
 from integration.mirror.page_queries import alert_queries
 from integration.mirror.sync_state import completeness
-from integration.sqlite.transaction import Transaction
 from integration.sync.reading import day_counts
 from integration.workspace import callbacks
 from integration.workspace.callback_following import update_from_mirror
@@ -86,7 +85,7 @@ def test_the_start_of_a_call_is_its_calldate_or_unknown(
     outbound = {"type": "O", "destination": "out", "src": "1001", "dst": "447700900101", "dst_id": "0"}
     for number, more in ((1, {}), (2, {"billsec": 0}), (3, outbound)):
         mirror.put("cdrs", record(number, received, **more), defer_calls=defer_calls)
-    call_app.mirror_db.write(lambda tx: mirror.store.assemble_backlog(tx, 100))
+    rebuild_due(call_app.mirror_db, mirror.store.rules)
     # A group may ring another phone within 5 s of the arrival of the CDR.
     call_app.mirror_db.write(lambda tx: mirror.store.evaluate_due_calls(tx, clock.unix() + 10))
     started = (READABLE | UNIX_SECONDS).get(received) if isinstance(received, str | int) else None
@@ -221,25 +220,6 @@ def test_a_date_in_another_form_and_no_date_are_schema_drift(filled: TestApp) ->
             "SELECT value FROM _drift WHERE field = 'calldate' ORDER BY value"
         ).fetchall()
     assert [row[0] for row in drift] == ["####-##-##T##:##:##Z", "0000-00-00 00:00:00", "empty", "null"]
-
-
-def test_an_upgrade_computes_calls_dated_1970(tmp_path: Path) -> None:
-    with running_app(tmp_path / "data") as app:
-        mirror = CallMirror(app)
-        mirror.seed()
-        mirror.put("cdrs", record(1, "2026-11-25T10:00:00Z"))
-        mirror.put("cdrs", record(2, None))
-
-        def store_as_earlier(tx: Transaction) -> None:
-            tx.execute(
-                "UPDATE _calls SET started_at = '1970-01-01 00:00:00', ended_at = '1970-01-01 00:01:00'"
-            )
-            tx.execute("DELETE FROM _sqlite_migrations WHERE name = 'calls dated 1970'")
-
-        app.mirror_db.write(store_as_earlier)
-        app.restart()
-        CallMirror(app).tick(1000)
-        assert CallMirror(app).calls("id", "started_at") == [(1, "2026-11-25 10:00:00"), (2, None)]
 
 
 def test_an_alert_reports_an_unanswered_call_without_a_time(filled: TestApp) -> None:

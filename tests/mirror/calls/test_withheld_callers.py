@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from integration.core.phone_numbers import PhoneNumbers, is_withheld
+from integration.mirror.derived import rebuild
 from integration.sqlite.transaction import Transaction
 from integration.workspace import callbacks
 from integration.workspace.callback_following import update_from_mirror
@@ -178,8 +179,7 @@ def test_calls_of_earlier_versions_become_withheld_and_merged_items_stay(
         )
     with call_app.app_db.read() as connection:
         assert connection.execute("SELECT count(*) FROM callback_calls").fetchone()[0] == 2
-    call_app.mirror_db.write(lambda tx: tx.execute("UPDATE _calls SET due_at = 0"))
-    fresh.tick(1000)
+    fresh.recompute()
     fresh.apply(*miss(ring(103, ANN, "Blocked", 80, context="LOCAL_USER")))
     fresh.tick(1000)
     assert fresh.calls("id", "party") == [(101, ""), (102, ""), (103, "")]
@@ -192,7 +192,7 @@ def test_calls_of_earlier_versions_become_withheld_and_merged_items_stay(
     assert "Blocked" not in page.replace('data-party="Blocked"', "")
 
 
-def test_an_upgrade_computes_the_calls_of_parties_without_a_number(tmp_path: Path) -> None:
+def test_an_upgrade_computes_all_calls_by_the_present_rules(tmp_path: Path) -> None:
     with running_app(tmp_path / "data") as app:
         mirror = CallMirror(app)
         mirror.seed()
@@ -205,9 +205,9 @@ def test_an_upgrade_computes_the_calls_of_parties_without_a_number(tmp_path: Pat
 
         def store_as_earlier(tx: Transaction) -> None:
             tx.execute("UPDATE _calls SET party = 'Blocked' WHERE id = 101")
-            tx.execute("DELETE FROM _sqlite_migrations WHERE name = 'calls of parties without a number'")
+            tx.execute("DELETE FROM _meta WHERE key = 'rules of calls'")
 
         app.mirror_db.write(store_as_earlier)
         app.restart()
-        assert CallMirror(app).tick(1000) == 1
+        rebuild.rebuild_due(app.mirror_db, app.context.rules)
         assert CallMirror(app).calls("id", "party") == expected

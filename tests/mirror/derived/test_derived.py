@@ -97,7 +97,7 @@ def test_any_change_is_followed_and_every_wrong_row_is_found(mirror):
 def test_a_bulk_store_records_one_range_and_its_newest_keys_are_computed_first(mirror):
     ids = range(1, 3001)
     rows = [tuple({**CALL, "id": id_}.values()) for id_ in ids]
-    mirror.database.write(lambda tx: (due.mark_new_calls(tx, SEARCH, ids), tx.executemany(INSERT, rows)))
+    mirror.database.write(lambda tx: (due.mark_new(tx, SEARCH, ids), tx.executemany(INSERT, rows)))
     assert mirror.list_due("search") == [(1, 3000)]
     with mirror.database.read() as connection:
         assert [state.count for state in due.list_states(connection, [SEARCH])] == [3000]
@@ -107,7 +107,7 @@ def test_a_bulk_store_records_one_range_and_its_newest_keys_are_computed_first(m
     mirror.insert([3001])
     assert mirror.query("SELECT max(rowid) FROM _calls_search") == [(3001,)]
     # Calls that were stored one by one between older ones are no range.
-    mirror.database.write(lambda tx: due.mark_new_calls(tx, SEARCH, list(range(2500, 2000, -5))))
+    mirror.database.write(lambda tx: due.mark_new(tx, SEARCH, list(range(2500, 2000, -5))))
     assert mirror.list_due("search") == [(1, 2000)]
 
 
@@ -153,14 +153,12 @@ def test_a_change_is_stored_although_its_derived_rows_cannot_be_computed(mirror,
 
 
 def test_a_transcript_that_was_stored_before_its_call_was_computed_is_found(mirror):
-    mirror.insert([1])
-    mirror.execute(
-        "INSERT INTO _legs (leg_id, call_id, started, side, state, connected, inferred, voicemails, sources)"
-        " VALUES (11, 1, 0, 'in', 'ENDED', 0, 0, 0, '')"
-    )
     mirror.execute(
         "INSERT INTO monitors (id, live_id, transcript, _doc, _first_seen, _last_seen, _source)"
         " VALUES (5, 11, 'the greenhouse has no door', '{}', '', '', 'sync')"
     )
-    mirror.execute("UPDATE _calls SET recordings = 1")
+    mirror.execute(
+        "INSERT INTO cdrs (id, live_id, calldate, _doc, _first_seen, _last_seen, _source)"
+        " VALUES (7, '11', '2026-01-05 10:00:00', '{}', '', '', 'sync')"
+    )
     assert mirror.query("SELECT count(*) FROM _calls_search WHERE text LIKE '%greenhouse%'") == [(1,)]

@@ -21,6 +21,8 @@ from integration.mirror.calls.leg_view import LegView, ReferenceData, make_link
 from integration.mirror.calls.legs import build_leg
 from integration.mirror.calls.outcomes import evaluate_call
 from integration.mirror.calls.store import CallStore
+from integration.mirror.derived import due, rebuild
+from integration.mirror.derived.calls import CALLS
 from integration.mirror.records.upsert import upsert
 from integration.sqlite.database import Database
 from integration.sqlite.transaction import Transaction
@@ -188,10 +190,11 @@ Fact = CallEvent | tuple[str, dict[str, Any]]
 
 FACT_TABLES = (
     "_leg_events", "_leg_live", "_legs", "_calls", "_call_ids", "_changes",
-    "cdrs", "voicemessages", "monitors",
+    "cdrs", "voicemessages", "monitors", "_due",
 )  # fmt: skip
+TIMERS = "SELECT low, at FROM _due WHERE derived = 'legs, later'"
 REFERENCE_TABLES = (
-    "users", "ringgroups", "queues", "conferences", "contacts", "_contact_numbers", "_call_directory",
+    "users", "ringgroups", "queues", "conferences", "contacts", "_contact_numbers",
 )  # fmt: skip
 
 
@@ -231,8 +234,6 @@ class CallMirror:
     def clear_all(self) -> None:
         """Delete all calls, facts, platform users, groups, conferences and contacts."""
         self._clear_tables(FACT_TABLES + REFERENCE_TABLES)
-        # Otherwise the cached directory would stay, if the next one had as many rows and the same times.
-        self.tick(0)
 
     def _clear_tables(self, tables: Sequence[str]) -> None:
         self.mirror_db.write(lambda tx: [tx.execute(f"DELETE FROM {table}") for table in tables])
@@ -263,10 +264,23 @@ class CallMirror:
         """Evaluate the calls whose timers are due `when` seconds after T0."""
         return self.mirror_db.write(lambda tx: self.store.evaluate_due_calls(tx, T0 + when))
 
+    def recompute(self) -> None:
+        """Compute all calls again."""
+        self.mirror_db.write(lambda tx: due.mark_all(tx, CALLS))
+        rebuild.rebuild_due(self.mirror_db, self.store.rules)
+
     def calls(self, *columns: str) -> list[Any]:
         """Rows of `_calls` by id, as dictionaries, or tuples of `columns`."""
         with self.mirror_db.read() as connection:
-            rows = [dict(row) for row in connection.execute("SELECT * FROM _calls ORDER BY id")]
+            timers = dict(
+                connection.execute("SELECT low, at FROM _due WHERE derived = 'legs, later'").fetchall()
+            )
+            rows = [
+                {**row, "due_at": timers.get(row["id"])}
+                for row in map(dict, connection.execute("SELECT * FROM _calls ORDER BY id"))
+            ]
+        for row in rows:
+            row["change_no"] = row.pop("change_no")
         return [tuple(row[name] for name in columns) for row in rows] if columns else rows
 
     def call(self) -> dict[str, Any]:
@@ -277,7 +291,7 @@ class CallMirror:
     def state(self) -> list[dict[str, Any]]:
         """Computed calls, legs and ids, without `change_no`."""
         with self.mirror_db.read() as connection:
-            calls = [dict(row) for row in connection.execute("SELECT * FROM _calls ORDER BY id")]
+            calls = self.calls()
             legs = [dict(row) for row in connection.execute("SELECT * FROM _legs ORDER BY leg_id")]
             ids = [tuple(row) for row in connection.execute("SELECT id, call_id FROM _call_ids ORDER BY id")]
         for row in calls:
@@ -291,14 +305,9 @@ class CallMirror:
 
 def put(tx: Transaction, table: str, record: dict[str, Any], *, defer_calls: bool = False) -> None:
     document = JsonRecord(json.dumps(record), record)
-    upsert(
-        tx,
-        get_resource(table),
-        [document],
-        source="sync",
-        requested_at=clock.utc_text(),
-        defer_calls=defer_calls,
-    )
+    upsert(tx, get_resource(table), [document], source="sync", requested_at=clock.utc_text())
+    if defer_calls:
+        due.postpone(tx)
 
 
 def set_now(monkeypatch: Any, when: float) -> None:

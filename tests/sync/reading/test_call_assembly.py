@@ -9,7 +9,10 @@ import pytest
 
 from integration.core import clock
 from integration.mirror.calls import backlog
+from integration.mirror.derived import calls as derived_calls
+from integration.mirror.derived import rebuild
 from integration.mirror.sync_state import completeness
+from integration.sqlite.step_size import StepSize
 from integration.sync.plan import PLAN
 from integration.sync.reading import call_assembly, full_sync, page_store
 from integration.sync.reading.full_sync import run_full_sync
@@ -34,14 +37,31 @@ def small_pages(monkeypatch):
     monkeypatch.setattr(full_sync, "IMMEDIATE_CALL_RECORDS", 7)
     monkeypatch.setattr(page_store, "RECORDS_PER_STEP", 3)
     monkeypatch.setattr(page_store, "RECORDS_PER_STEP_WITH_CALLS", 3)
-    monkeypatch.setattr(call_assembly, "LEGS_PER_STEP", 4)
-    monkeypatch.setattr(call_assembly, "STEPS_PER_RUN", 3)
+    limit_steps(monkeypatch, 4)
+    monkeypatch.setattr(rebuild, "STEPS_PER_RUN", 3)
     monkeypatch.setattr(backlog, "NEIGHBOUR_COUNT", 5)
+
+
+def limit_steps(monkeypatch, size):
+    monkeypatch.setattr(rebuild, "StepSize", lambda _largest: StepSize(size))
 
 
 def count_pending_legs(simulated):
     with simulated.mirror_db.read() as connection:
-        return backlog.count(connection)
+        state = backlog.get_state(connection)
+    return state.remaining if state else 0
+
+
+def list_pending_legs(simulated):
+    return simulated.rows(
+        "SELECT live_id FROM cdrs JOIN _due ON derived = 'legs' AND live_id BETWEEN low AND high"
+        " ORDER BY live_id DESC"
+    )
+
+
+def rebuild_next(simulated, limit):
+    rules = simulated.context.rules
+    simulated.mirror_db.write(lambda tx: rebuild.rebuild_next(tx, derived_calls.LEGS, rules, limit))
 
 
 def test_newest_calls_are_assembled_at_once_and_others_later_with_equal_results(
@@ -88,10 +108,10 @@ def test_a_cancelled_assembly_resumes_where_it_stopped(simulated):
 
 def test_the_newest_legs_are_assembled_first(simulated):
     run_full_sync(simulated.context, CDRS)
-    pending = simulated.rows("SELECT leg_id FROM _legs_due ORDER BY leg_id DESC")
-    simulated.mirror_db.write(lambda tx: simulated.context.call_store.assemble_backlog(tx, 4))
+    pending = list_pending_legs(simulated)
+    rebuild_next(simulated, 4)
     assert {row[0] for row in simulated.rows("SELECT leg_id FROM _legs")} >= {row[0] for row in pending[:4]}
-    assert simulated.rows("SELECT leg_id FROM _legs_due ORDER BY leg_id DESC")[0] <= pending[4]
+    assert list_pending_legs(simulated)[0] <= pending[4]
 
 
 def test_a_pending_leg_with_an_event_is_assembled_with_its_entire_call(simulated):
@@ -100,7 +120,7 @@ def test_a_pending_leg_with_an_event_is_assembled_with_its_entire_call(simulated
     legs = [row["live_id"] for row in list(simulated.records("cdrs").values())[number - 2 :]]
     simulated.add_cdrs(20, parent_live_id=None, src="447700900199", calldate="2026-01-02 03:04:05")
     run_full_sync(simulated.context, CDRS)
-    assert {(leg,) for leg in legs} <= set(simulated.rows("SELECT leg_id FROM _legs_due"))
+    assert {(leg,) for leg in legs} <= set(list_pending_legs(simulated))
     simulated.mirror_db.write(lambda tx: simulated.context.call_store.refresh(tx, legs[:1]))
     calls = simulated.rows(
         "SELECT DISTINCT call_id FROM _legs WHERE leg_id IN (SELECT value FROM json_each(?))",
@@ -130,14 +150,14 @@ def test_a_report_is_incomplete_while_legs_of_its_days_are_pending(simulated):
 def test_a_webhook_is_applied_after_one_step_of_the_assembly(simulated, monkeypatch):
     """The webhook arrives during the first of many steps."""
     run_full_sync(simulated.context, CDRS)
-    monkeypatch.setattr(call_assembly, "STEPS_PER_RUN", 1000)
-    call_store, mirror_db = simulated.context.call_store, simulated.mirror_db
+    monkeypatch.setattr(rebuild, "STEPS_PER_RUN", 1000)
+    mirror_db = simulated.mirror_db
     played = simulated.control("calls", script="plain_answered", until="connected")
     for event in played["events"]:
         if event["event_name"].startswith("call."):
             simulated.context.inbox.receive(json.dumps(event).encode()).result(30)
     webhooks, is_queued = threading.Thread(target=simulated.apply_webhooks), threading.Event()
-    submit, assemble = mirror_db.submit, call_store.assemble_backlog
+    submit, assemble = mirror_db.submit, rebuild.rebuild_next
     open_calls_before_step = []
 
     def submit_and_report(work):
@@ -145,16 +165,18 @@ def test_a_webhook_is_applied_after_one_step_of_the_assembly(simulated, monkeypa
         is_queued.set()
         return future
 
-    def assemble_backlog(tx, limit):
+    def assemble_slowly(tx, *arguments):
+        if len(arguments) > 3:  # at the end of a transaction
+            return assemble(tx, *arguments)
         (count,) = tx.execute("SELECT count(*) FROM _calls WHERE state <> 'ended'").fetchone()
         open_calls_before_step.append(count)
         if len(open_calls_before_step) == 1:
             webhooks.start()
             assert is_queued.wait(30)
-        return assemble(tx, limit)
+        return assemble(tx, *arguments)
 
     monkeypatch.setattr(mirror_db, "submit", submit_and_report)
-    monkeypatch.setattr(call_store, "assemble_backlog", assemble_backlog)
+    monkeypatch.setattr(rebuild, "rebuild_next", assemble_slowly)
     assert call_assembly.assemble_pending(simulated.context) == 0
     webhooks.join(30)
     assert open_calls_before_step[:3] == [0, 1, 1]
@@ -163,16 +185,17 @@ def test_a_webhook_is_applied_after_one_step_of_the_assembly(simulated, monkeypa
 def test_steps_of_the_assembly_are_as_large_as_their_time_allows(simulated, monkeypatch, stopped_clock):
     """A leg takes 4 ms, then a tenth of this."""
     run_full_sync(simulated.context, CDRS)
-    monkeypatch.setattr(call_assembly, "LEGS_PER_STEP", 20)
-    call_store = simulated.context.call_store
-    assemble, limits = call_store.assemble_backlog, []
+    limit_steps(monkeypatch, 20)
+    assemble, limits = rebuild.rebuild_next, []
 
-    def assemble_slowly(tx, limit):
+    def assemble_slowly(tx, derived, rules, limit, until=None):
+        if until is not None:
+            return assemble(tx, derived, rules, limit, until)
         stopped_clock.advance(limit * (0.004 if len(limits) < 3 else 0.0004))
         limits.append(limit)
-        return assemble(tx, limit)
+        return assemble(tx, derived, rules, limit)
 
-    monkeypatch.setattr(call_store, "assemble_backlog", assemble_slowly)
+    monkeypatch.setattr(rebuild, "rebuild_next", assemble_slowly)
     assert call_assembly.assemble_pending(simulated.context) == 0
     assert limits[:6] == [20, 8, 8, 8, 16, 20]
 

@@ -13,6 +13,8 @@ from integration.core.errors import PlatformError
 from integration.core.health import Health
 from integration.mirror import hooks
 from integration.mirror.calls.store import CallStore
+from integration.mirror.derived import rebuild
+from integration.mirror.derived.declaration import make_rules
 from integration.mirror.schema import open_mirror
 from integration.mirror.sync_state import collection_state
 from integration.platform_api.client import Platform
@@ -50,8 +52,10 @@ class LocalMirror:
             environment["SWITCHROOM_PLATFORM__API_KEY"] = simulator.admin.api_key
         self.settings = load(None, environment)
         self.mirror_db = open_mirror(folder / "mirror.db")
-        self.calls = CallStore()
-        hooks.register_hooks(self.mirror_db, self.calls)
+        rules = make_rules(self.settings)
+        rebuild.install(self.mirror_db, rules)
+        self.calls = CallStore(rules)
+        hooks.register_hooks(self.mirror_db)
         self.health = Health()
         self.platform = Platform(self.settings.platform, requests_per_minute=60_000)
         self.context = StandaloneSyncContext(

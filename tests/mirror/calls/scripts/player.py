@@ -25,7 +25,7 @@ END = 3600
 
 _MIRROR_TABLES = (
     "_leg_events", "_leg_live", "_legs", "_calls", "_call_ids", "_changes", "cdrs", "voicemessages",
-    "monitors", "calls",
+    "monitors", "calls", "_due",
 )  # fmt: skip
 _CALLBACK_TABLES = ("callbacks", "callback_calls", "callback_start")
 

@@ -1,0 +1,182 @@
+"""Legs and calls, computed from webhooks, polls and records.
+
+`mirror/calls` has the computation. There are two declarations, because changed facts go first: LEGS follows
+the facts of legs, and CALLS what many calls depend on: users, groups, contacts and settings.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
+
+from integration.catalogue import get_resource
+from integration.core import clock
+from integration.mirror.calls import reading
+from integration.mirror.calls.affected_legs import LEG_COLUMNS, AffectedLegs
+from integration.mirror.calls.directory import Directory
+from integration.mirror.calls.joins import JoinedCall
+from integration.mirror.calls.leg_view import ReferenceData
+from integration.mirror.calls.outcomes import evaluate_call
+from integration.mirror.calls.schema import CHANGED_LEGS
+from integration.mirror.calls.writing import STORED_COLUMNS, write_calls
+from integration.mirror.derived import contact_numbers, due
+from integration.mirror.derived.declaration import ALL_IDS, Derived, Range, Rows, Rules, Source, Target
+from integration.mirror.records.upsert import delete_rows
+from integration.sqlite.transaction import Transaction
+
+VERSION = 1
+"""Increased when the rows of legs or calls have other values."""
+
+BATCH_SIZE = 2000
+"""Legs computed together. Limits memory and the length of lists in SQL."""
+
+
+def compute_calls(connection: sqlite3.Connection, ranges: Sequence[Range], rules: Rules) -> list[Rows]:
+    """Return the rows of the ended calls of legs, and of their legs.
+
+    Calls that have not ended change with time. Nothing is returned while any leg or call is due, because legs
+    anywhere can belong to the calls.
+    """
+    now = clock.unix()
+    if any(due.is_due(connection, derived) for derived in (LEGS, CALLS)) or due.has_timer(
+        connection, LEGS.name, now
+    ):
+        return []
+    directory = reading.load_directory(connection, rules.phone_numbers)
+    leg_ids, call_ids = set[int](), set[int]()
+    leg_rows, call_rows = set[tuple[object, ...]](), set[tuple[object, ...]]()
+    for batch in _split_legs(connection, ranges):
+        legs, calls, reference_data = _load_calls(
+            Transaction(connection, {}, {}), batch, rules, directory, is_check=True
+        )
+        leg_ids |= legs.ids_without_facts
+        call_ids |= {legs.previous_rows[id_][1] for id_ in legs.ids_without_facts & legs.previous_rows.keys()}
+        for call in calls:
+            row = evaluate_call(call, legs.list_views(call), reference_data, now)
+            if row.state == "ended":
+                leg_ids.update(call.leg_ids)
+                leg_rows.update(legs.make_rows(call))
+                call_ids |= {
+                    call.id,
+                    *(legs.previous_rows[i][1] for i in call.leg_ids if i in legs.previous_rows),
+                }
+                call_rows.add(row[: len(STORED_COLUMNS)])
+    return [
+        Rows(LEG_ROWS, sorted(leg_ids), leg_rows),
+        Rows(CALL_ROWS, sorted(call_ids), call_rows),
+    ]
+
+
+def rebuild_calls(tx: Transaction, ranges: Sequence[Range], rules: Rules, now: float | None = None) -> None:
+    """Compute and write the calls of legs. `now`: Unix seconds.
+
+    Announces each changed call, and new calls that ended more than 12 hours ago as one change. Legs that were
+    found ended leave the table of live calls.
+    """
+    evaluation_time = clock.unix() if now is None else now
+    for batch in _split_legs(tx.connection, ranges):
+        directory = rules.directory.load(tx.connection, rules.phone_numbers)
+        legs, calls, reference_data = _load_calls(tx, batch, rules, directory)
+        rows = [evaluate_call(call, legs.list_views(call), reference_data, evaluation_time) for call in calls]
+        legs.write_legs(calls)
+        if legs.just_ended:
+            delete_rows(tx, get_resource("calls"), sorted(legs.just_ended))
+        write_calls(tx, rows, calls, legs, evaluation_time)
+
+
+def _split_legs(connection: sqlite3.Connection, ranges: Sequence[Range]) -> Iterator[list[int]]:
+    """Yield the legs of `ranges` in batches, lowest first."""
+    ids = {low for low, high in ranges if low == high}
+    for low, high in ranges:
+        if low != high:
+            ids.update(LEGS.list_keys(connection, (low, high), -1))
+    # A number below 1 is no id of a leg.
+    iterator = iter(sorted(id_ for id_ in ids if id_ > 0))
+    while batch := list(islice(iterator, BATCH_SIZE)):
+        yield batch
+
+
+def _load_calls(
+    tx: Transaction, leg_ids: Sequence[int], rules: Rules, directory: Directory, is_check: bool = False
+) -> tuple[AffectedLegs, list[JoinedCall], ReferenceData]:
+    """Load and join all legs that can share a call."""
+    reference_data = ReferenceData(directory, rules.phone_numbers, {}, rules.calls)
+    legs = AffectedLegs(tx, reference_data, is_check)
+    calls = legs.load(leg_ids)
+    contact_names = contact_numbers.find_names(tx, legs.list_party_numbers())
+    return legs, calls, replace(reference_data, contact_names=contact_names)
+
+
+LEG_ROWS, CALL_ROWS = (
+    Target(
+        table,
+        columns,
+        columns[:1],
+        f"SELECT {', '.join(columns)} FROM {table} WHERE {columns[0]} IN (SELECT value FROM json_each(?1))",
+    )
+    for table, columns in (("_legs", LEG_COLUMNS), ("_calls", STORED_COLUMNS))
+)
+
+_LIVE_ID = "CAST({row}.live_id AS INTEGER)"
+"""SQL of the leg of a record. The platform writes numbers; text is accepted."""
+
+LEGS = Derived(
+    CHANGED_LEGS,
+    "New calls",
+    "legs",
+    keys=(
+        "SELECT live_id FROM cdrs WHERE live_id",
+        "SELECT leg_id FROM _legs WHERE leg_id",
+        "SELECT leg_id FROM _leg_events WHERE leg_id",
+        "SELECT leg_id FROM _leg_live WHERE leg_id",
+        "SELECT CAST(live_id AS INTEGER) FROM cdrs WHERE live_id >= '' AND CAST(live_id AS INTEGER)",
+    ),
+    all_keys=ALL_IDS,
+    tables=(),
+    sources=(
+        Source("cdrs", reading.CDR_COLUMNS, _LIVE_ID, "{row}.live_id > 0"),
+        Source("monitors", ("id", "live_id", "user_id"), _LIVE_ID, "{row}.live_id > 0"),
+        Source(
+            "voicemessages",
+            ("id", "live_id", "parent_live_id"),
+            f"SELECT {_LIVE_ID} AS key UNION SELECT CAST({{row}}.parent_live_id AS INTEGER)",
+        ),
+        Source("_leg_events", (*reading.EVENT_COLUMNS.split(", "), "received_at"), "{row}.leg_id"),
+        Source(
+            "_leg_live",
+            ("leg_id", "seen_at", "doc", "missing_at", "gone_at"),
+            "{row}.leg_id",
+            "{row}.seen_at IS NOT NULL OR {row}.missing_at IS NOT NULL OR {row}.gone_at IS NOT NULL",
+        ),
+    ),
+    compute=None,
+    describe_rules=None,
+    rebuild=rebuild_calls,
+    step=400,
+    # The records of a page of an incremental sync, voicemail messages with two legs included.
+    in_transaction=200,
+)
+
+CALLS = replace(
+    LEGS,
+    name="calls",
+    title="Calls",
+    tables=("_legs", "_calls", "_call_ids"),
+    sources=(
+        *(Source(table, ("id", *columns)) for table, columns in reading.DIRECTORY_COLUMNS.items()),
+        Source(
+            "_contact_numbers",
+            ("e164", "contact_id", "name"),
+            "SELECT id AS key FROM _calls WHERE coalesce(party_e164, party) = {row}.e164",
+        ),
+    ),
+    compute=compute_calls,
+    describe_rules=lambda rules: (
+        VERSION,
+        rules.phone_numbers.country,
+        rules.calls.short_seconds,
+        [source.columns for source in LEGS.sources],
+    ),
+)
