@@ -26,8 +26,8 @@ MIN_FREE_BYTES = 2 * 10**9
 MIN_FREE_TEXT = f"{MIN_FREE_BYTES / 10**9:g} GB"
 
 RESERVED_PATHS = frozenset({
-    "account", "calls", "contacts", "demo", "dial", "docs", "export", "exports", "healthz", "help", "live",
-    "login", "logout", "messages", "metrics", "missed", "notifications", "openapi.json", "palette",
+    "account", "api", "calls", "contacts", "demo", "dial", "docs", "export", "exports", "healthz", "help",
+    "live", "login", "logout", "messages", "metrics", "missed", "notifications", "openapi.json", "palette",
     "privacy", "profile", "readyz", "recordings", "reports", "search", "settings", "setup", "static",
     "system", "voicemail", "wall", "wallboard", "webhooks",
 })  # fmt: skip
