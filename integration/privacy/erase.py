@@ -123,7 +123,7 @@ def erase(context: AppContext, arguments: Arguments, progress: Progress) -> Resu
     if not erasures.running.acquire(blocking=False):
         raise SwitchroomError("Another erasure is running. Try again after it has finished.")
     try:
-        return _Erasure(context, arguments["number"], arguments.get("who") or COMMAND_LINE, progress).run()
+        return _Erasure(context, arguments, progress).run()
     finally:
         erasures.running.release()
 
@@ -145,8 +145,9 @@ class _Copies:
 
 
 class _Erasure:
-    def __init__(self, context: AppContext, e164: str, who: str, progress: Progress) -> None:
-        self._context, self._e164, self._who, self._progress = context, e164, who, progress
+    def __init__(self, context: AppContext, arguments: Arguments, progress: Progress) -> None:
+        self._context, self._e164, self._progress = context, arguments["number"], progress
+        self._who, self._address = arguments.get("who") or COMMAND_LINE, arguments.get("address", "")
         self._erasure_gate, self._held_records = context.erasure_gate, context.held_records
         self._app_db, self._data_dir = context.app_db, context.settings.storage.data_dir
         self._databases: tuple[Database, ...] = (context.app_db, context.mirror_db, context.inbox.database)
@@ -162,7 +163,7 @@ class _Erasure:
         found = self._find(include_unfinished=True)
         refusal = find_refusal(found, self._e164, self._held_records)
         if refusal is not None:
-            audit.record(self._app_db, self._who, "erasure refused", "a number", "legal hold, or in use")
+            self._audit("erasure refused", "a number", "legal hold, or in use")
             raise ErasureRefused(refusal)
         erasure_id = self._begin_erasure(found)
         removed, held = found.counts, found.held
@@ -201,8 +202,11 @@ class _Erasure:
             outcome += f"; {sum(map(len, held.values())) + len(all_copies.held)} kept by legal holds"
         if places:
             outcome += f"; possibly left in {len(places)} places"
-        audit.record(self._app_db, self._who, "number erased", f"erasure {erasure_id}", outcome)
+        self._audit("number erased", f"erasure {erasure_id}", outcome)
         return {"erasure": erasure_id, "removed": removed, "left": left, **report}
+
+    def _audit(self, action: str, about: str, result: str) -> None:
+        audit.record(self._app_db, self._who, action, about, result, address=self._address)
 
     def _remove_copies(self) -> _Copies:
         """Delete copies with the number, except backups and held copies."""

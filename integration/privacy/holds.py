@@ -52,7 +52,7 @@ class LegalHold:
     at: str
 
 
-def add(app_db: Database, kind: HoldKind, what: str, reason: str, who: str) -> LegalHold:
+def add(app_db: Database, kind: HoldKind, what: str, reason: str, who: str, address: str = "") -> LegalHold:
     """Set a legal hold.
 
     Raises DomainError without a reason, or if the hold already exists.
@@ -68,19 +68,19 @@ def add(app_db: Database, kind: HoldKind, what: str, reason: str, who: str) -> L
         )
         if not cursor.rowcount:
             raise DomainError(f"{what} is already under legal hold.")
-        audit.record(tx, who, "legal hold set", f"{kind} {what}: {reason}")
+        audit.record(tx, who, "legal hold set", f"{kind} {what}: {reason}", address=address)
         return LegalHold(int(cursor.lastrowid or 0), *values)
 
     return app_db.write(work)
 
 
-def release(app_db: Database, kind: HoldKind, what: str, who: str) -> None:
+def release(app_db: Database, kind: HoldKind, what: str, who: str, address: str = "") -> None:
     """Release a legal hold. Raises DomainError if there is none."""
 
     def work(tx: Transaction) -> None:
         if not tx.execute("DELETE FROM legal_holds WHERE kind = ? AND what = ?", (kind, what)).rowcount:
             raise DomainError(f"{what} is not under legal hold. `switchroom hold --list` lists the holds.")
-        audit.record(tx, who, "legal hold released", f"{kind} {what}")
+        audit.record(tx, who, "legal hold released", f"{kind} {what}", address=address)
 
     app_db.write(work)
 
@@ -124,7 +124,7 @@ def parse_subject(text: str, parse_number: Callable[[str], str]) -> tuple[HoldKi
 def set_hold(context: AppContext, arguments: Arguments, _: Progress) -> Result:
     """Set a legal hold on {kind, what} for {reason}.
 
-    {who}: the actor. Raises DomainError for an unknown call.
+    {who}: the actor, {address}: that of the actor's computer. Raises DomainError for an unknown call.
     """
     if arguments["kind"] == "call":
         with context.mirror_db.read() as connection:
@@ -133,16 +133,17 @@ def set_hold(context: AppContext, arguments: Arguments, _: Progress) -> Result:
                     f"There is no call with the id {arguments['what']}."
                     " A telephone number begins with + or 0."
                 )
-    who = arguments.get("who") or COMMAND_LINE
-    hold = add(context.app_db, arguments["kind"], arguments["what"], arguments["reason"], who)
+    actor = (arguments.get("who") or COMMAND_LINE, arguments.get("address", ""))
+    hold = add(context.app_db, arguments["kind"], arguments["what"], arguments["reason"], *actor)
     _refresh(context)
     return asdict(hold)
 
 
 @command("hold.release")
 def release_hold(context: AppContext, arguments: Arguments, _: Progress) -> Result:
-    """Release the legal hold on {kind, what}, by the actor {who}."""
-    release(context.app_db, arguments["kind"], arguments["what"], arguments.get("who") or COMMAND_LINE)
+    """Release the legal hold on {kind, what}, by the actor {who} at {address}."""
+    actor = (arguments.get("who") or COMMAND_LINE, arguments.get("address", ""))
+    release(context.app_db, arguments["kind"], arguments["what"], *actor)
     _refresh(context)
     return {}
 

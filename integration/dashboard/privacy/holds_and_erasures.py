@@ -73,7 +73,8 @@ def show_erasures() -> str:
 def _run(command: Any, kind: str, what: str, **arguments: str) -> None:
     """Run a command of holds, and renew the report of the number."""
     context, person = app_context(), current_person()
-    command(context, {"kind": kind, "what": what, "who": person.email, **arguments}, _NO_PROGRESS)
+    actor = {"who": person.email, "address": request.remote_addr or ""}
+    command(context, {"kind": kind, "what": what, **actor, **arguments}, _NO_PROGRESS)
     report = current_reports().find(person.id)
     if report is not None:
         start_search(context, person, report.e164)

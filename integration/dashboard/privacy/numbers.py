@@ -65,7 +65,7 @@ def start_erasure() -> Response:
     if context.phone_numbers.to_e164(request.form.get("number", "")) != report.e164:
         shown_number = formats.national(report.e164)
         return _refuse(f"The numbers differ. Nothing was erased. Enter {shown_number} to erase it.")
-    arguments = {"number": report.e164, "who": person.email}
+    arguments = {"number": report.e164, "who": person.email, "address": request.remote_addr or ""}
 
     def work(report_progress: ProgressCallback) -> str:
         progress = Progress(lambda facts: report_progress(facts.get("doing", ""), 0, 0), lambda: True)

@@ -108,6 +108,9 @@ def test_a_hold_prevents_the_erasure_until_it_is_released(app):
     assert client.post("/privacy/holds", what=NUMBER, reason=" ").status_code == 400
     assert f"{NUMBER} is no longer under legal hold" in text(client.post("/privacy/holds/1/release"))
     assert ("alice@example.com", "legal hold released", f"number +{THEIRS}") in audited(app)
+    addresses = {one.what: one.address for one in audit.list_newest(app.app_db)}
+    for action in ("legal hold set", "erasure refused", "legal hold released"):
+        assert addresses[action] == "127.0.0.1"
     assert "No legal holds" in text(client.get("/privacy/holds"))
 
 

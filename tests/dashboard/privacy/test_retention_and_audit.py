@@ -100,6 +100,13 @@ def test_the_audit_log_is_filtered(log, query, expected):
     assert rows(log.log_in().get(f"/privacy/audit?{query}")) == expected
 
 
+def test_only_a_result_other_than_success_is_marked(log):
+    page = log.log_in().get("/privacy/audit").text
+    assert re.findall(r'<td class="time( warning)?">([^<]*)</td>', page) == [
+        ("", "5 rows"), ("", "done"), (" warning", "refused"), ("", "12 rows"), ("", "done"),
+    ]  # fmt: skip
+
+
 def test_each_part_of_the_audit_filter_can_be_removed(log):
     page = log.log_in().get("/privacy/audit?who=bob@x.example&action=export&from=2020-01-01")
     chips = re.findall(r'<a class="chip on" href="([^"]*)"[^>]*>(.*?) <svg', page.text)
