@@ -26,14 +26,15 @@ MIN_FREE_BYTES = 2 * 10**9
 MIN_FREE_TEXT = f"{MIN_FREE_BYTES / 10**9:g} GB"
 
 RESERVED_PATHS = frozenset({
-    "account", "api", "calls", "contacts", "demo", "dial", "docs", "export", "exports", "healthz", "help",
+    "account", "calls", "contacts", "demo", "dial", "docs", "export", "exports", "healthz", "help",
     "live", "login", "logout", "messages", "metrics", "missed", "notifications", "openapi.json", "palette",
     "privacy", "profile", "readyz", "recordings", "reports", "search", "settings", "setup", "static",
     "system", "voicemail", "wall", "wallboard", "webhooks",
 })  # fmt: skip
 """First path segments of the product's own pages.
 
-A base path of the facade cannot begin with one of them.
+A base path of the facade cannot begin with one of them. It can begin with the path of the own API, which is
+then off (`api_paths`).
 """
 
 

@@ -28,6 +28,7 @@ FIELDS = [
     ("contact_phone", OTHER_NUMBER, "phone", REMOVED, REMOVED),
     ("extension", "101", "text", KEPT, "erased"),
     ("caller_id", f'"Ann" <{OTHER_NUMBER}>', "text", REMOVED, REMOVED),
+    ("caller_id", f"<+{OTHER_NUMBER}>", "text", KEPT, REMOVED),  # without a name
     ("duration", 75, "duration", KEPT, None),
     ("seconds", 30, "number", KEPT, None),
     ("bytes", 2_000_000, "number", KEPT, None),

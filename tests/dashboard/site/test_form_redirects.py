@@ -19,7 +19,8 @@ def list_form_paths(app) -> list[str]:
     return [
         make_example(rule)
         for rule in list_rules(app)
-        if "POST" in (rule.methods or ()) and not rule.endpoint.startswith(("facade.", "webhooks.", "login."))
+        if "POST" in (rule.methods or ())
+        and not rule.endpoint.startswith(("facade.", "api.", "webhooks.", "login."))
     ]
 
 
