@@ -88,7 +88,7 @@ def test_a_watched_job_that_hangs_shows_as_stalled(running, health, monkeypatch)
         begun.set()
         end.wait(60)
 
-    running.every("sums", 30, job, executor="calls", is_watched=True)
+    running.every("sums", 30, job, executor="timers", is_watched=True)
     assert begun.wait(30)
     assert health.report()["checks"]["sums"]["state"] == "waiting"
     now = clock.monotonic()

@@ -20,7 +20,7 @@ import pytest
 import trustme
 from click.testing import CliRunner
 
-from integration.cli.doctor import command
+from integration.cli import group
 from integration.core import clock
 from integration.core.errors import ConfigurationError
 from integration.maintenance import start_conditions
@@ -218,7 +218,7 @@ def run(home) -> Callable[..., tuple[list[str], int]]:
     (home.data_dir / "account.json").unlink()
 
     def run(*arguments: str, **settings: str) -> tuple[list[str], int]:
-        done = CliRunner().invoke(command, arguments, env=home.environment(**settings))
+        done = CliRunner().invoke(group, ["doctor", *arguments], env=home.environment(**settings))
         assert done.exception is None or isinstance(done.exception, SystemExit)
         return done.stdout.splitlines(), done.exit_code
 
