@@ -62,10 +62,12 @@ OUTSIDE_OF_BOX = f"(box) => {{{OUTSIDE} return findOutside(box); }}"
 
 
 @pytest.fixture
-def long_names(app, full):  # noqa: F811
+def long_names(app, request):
+    """`full` with long names, which come first: changed users would compute its calls again."""
     app.put("users", {"id": 2, "first_name": LONG_NAME, "last_name": "Example", "ext": "1002"})
     app.put("ddis", {"id": 2, "e164": "442079460003", "name": LONG_NAME})
     app.put("queues", {"id": 6, "name": LONG_NAME, "number": "2002"})
+    request.getfixturevalue("full")
 
 
 def check(page, locator, script: str, description: str) -> None:
