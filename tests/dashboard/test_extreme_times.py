@@ -60,6 +60,7 @@ def fill(app: TestApp) -> dict[str, list[str]]:
     return time_fields
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("zone", ["Europe/Berlin", "America/New_York", "Asia/Kolkata", "UTC"])
 def test_pages_exports_and_reports_have_times_beyond_the_calendar_of_the_zone(
     tmp_path: Path, zone: str
