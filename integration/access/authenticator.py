@@ -18,6 +18,7 @@ from integration.access.credential_cache import CachedCredential
 from integration.access.key_limits import KeyRates, KeyRefused
 from integration.access.keys import Key
 from integration.access.login_throttle import TooManyAttempts
+from integration.access.rights import list_key_rights
 from integration.access.tenant_check import TenantCheck
 from integration.access.timestamp_cache import TimestampCache
 from integration.access.visibility import Visibility
@@ -375,10 +376,11 @@ def read_credentials(request: Request) -> PresentedCredentials:
 def check_right(key: Key, right: str) -> None:
     """Raise ApiError 403 if a key lacks a right of `access/rights`."""
     if right not in key.limits.rights:
+        label = next(known.label for known in list_key_rights() if known.name == right)
         raise ApiError(
             403,
-            f"The key {key.name!r} does not have the right {right!r}. Create a key with `switchroom key add`"
-            f" and --grant {right}.",
+            f"The key {key.name!r} does not have the right {right!r} ({label}). Create a key with it on"
+            f" Settings › Keys, or with `switchroom key add NAME --grant {right}`.",
         )
 
 

@@ -54,6 +54,8 @@ def save() -> Response:
         )
     except DomainError as error:
         abort(400, str(error))
+    if "with_columns" in request.form:
+        _save_columns()
     return _redirect_to_calls(query)
 
 
@@ -101,8 +103,13 @@ def change_label() -> Response:
 
 @blueprint.post("/calls/columns")
 def columns() -> Response:
+    _save_columns()
+    return _redirect_to_calls(_view_query())
+
+
+def _save_columns() -> None:
+    """Store the columns that the form shows, for the current user and all views."""
     shown_columns = set(request.form.getlist("column"))
     saved.save_hidden_columns(
         app_context().app_db, current_person().id, PAGE_NAME, frozenset(COLUMNS.keys() - shown_columns)
     )
-    return _redirect_to_calls(_view_query())

@@ -56,6 +56,10 @@ def test_hidden_columns_are_stored_per_user(app, client):
     assert "1.25" not in text(page)
     assert "Waited" not in page.text.split("<thead>")[1].split("</thead>")[0]
     assert "1.25" in text(app.log_in(DAVE).get("/calls"))
+    client.post("/calls/views", name="With cost", query="q=", with_columns="1", column="cost")
+    assert "1.25" in text(client.get("/calls")), "columns that were chosen beside the name of a view"
+    client.post("/calls/views", name="Mine", query="q=")
+    assert "1.25" in text(client.get("/calls")), "a form without columns changes none"
 
 
 def test_calls_are_found_by_note(app, client):
