@@ -373,6 +373,12 @@ def read_credentials(request: Request) -> PresentedCredentials:
     )
 
 
+def check_collection(key: Key, collection: str) -> None:
+    """Raise ApiError 403 if a key has no access to a collection."""
+    if not key.can_access(collection):
+        raise ApiError(403, f"The key {key.name!r} has no access to the collection {collection}.")
+
+
 def check_right(key: Key, right: str) -> None:
     """Raise ApiError 403 if a key lacks a right of `access/rights`."""
     if right not in key.limits.rights:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from flask import request
 
 from integration.access import browser, sessions, visibility
-from integration.access.authenticator import check_right
+from integration.access.authenticator import check_collection, check_right
 from integration.access.people import Person
 from integration.access.visibility import Visibility
 from integration.catalogue.shapes import Resource
@@ -56,8 +56,8 @@ class ExportAuthenticator:
                     403,
                     "Exports require a local key (`switchroom key add`) or an administrator's credentials.",
                 )
-            if caller.key is not None and not caller.key.can_access(resource.collection):
-                raise ApiError(403, f"The key {caller.key.name!r} has no right to {resource.collection}.")
+            if caller.key is not None:
+                check_collection(caller.key, resource.collection)
             if not caller.visibility.can_open(resource):
                 raise ApiError(403, "This key sees only its own user's records.")
             if caller.key is not None:

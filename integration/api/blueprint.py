@@ -27,7 +27,7 @@ def make_blueprint(context: AppContext) -> Blueprint:
     """Create the blueprint `api`. It is exempt from the login check and checks its own credentials."""
     blueprint = Blueprint(NAME, __name__, url_prefix=OWN_API_PATH)
     api = OwnApi(context)
-    for rule in ("", "/", "/<path:rest>"):
+    for rule in ("/", "/<path:rest>"):
         # Flask answers OPTIONS and other methods in its own form; here every response is JSON.
         blueprint.add_url_rule(
             rule,
@@ -68,7 +68,7 @@ class OwnApi:
                 f"The method {request.method} is not allowed at this path.",
                 headers={"Allow": _format_allow(method)},
             )
-        api_request = ApiRequest(self._context, request, caller.key)
+        api_request = ApiRequest(self._context, request, caller)
         if method == "POST":
             return self._respond_once(api_request, view)
         return build_response(view(api_request, b""))
@@ -82,19 +82,14 @@ class OwnApi:
         body, key = request.get_data(cache=False), request.headers.get("Idempotency-Key")
         if key is None:
             return build_response(view(api_request, body))
-        app_db, who = self._context.app_db, api_request.who
+        app_db, who = self._context.app_db, api_request.caller.name
         earlier = write_log.claim_key(app_db, who, key, request.method, request.path, body)
         if earlier is not None:
-            if not earlier.is_same_request:
-                raise ApiError(422, "This Idempotency-Key was used for another request. Use a new key.")
-            if earlier.status is None:
-                raise ApiError(
-                    409, "The first request with this Idempotency-Key has no response yet. Retry it later."
-                )
-            return build_response(earlier.body or b"", earlier.status)
+            return build_response(earlier.body or b"", api_requests.check_repeat(earlier))
         try:
             response_body = view(api_request, body)
-        except BaseException:
+        except ApiError:
+            # Refused, nothing changed. After another error the action may be stored: the key stays claimed.
             write_log.release_key(app_db, who, key)
             raise
         write_log.store_response(app_db, who, key, 200, "application/json", response_body)

@@ -10,8 +10,8 @@ from typing import Any
 from integration.api.requests import ApiRequest, invalid
 from integration.core.api_responses import ApiError
 from integration.mirror.page_queries import call_detail, history, platform_notes
-from integration.mirror.page_queries.call_labels import DIRECTION_LABELS
-from integration.mirror.page_queries.history import CallFilter, Cursor
+from integration.mirror.page_queries.call_labels import DIRECTION_LABELS, OUTCOMES
+from integration.mirror.page_queries.history import CallFilter
 from integration.workspace import call_labels, notes
 
 Json = dict[str, Any]
@@ -30,10 +30,6 @@ LIST_PARAMETERS = (
 )
 
 
-OUTCOMES = ("answered", "missed", "voicemail", "abandoned", "not_answered", "internal")
-"""Values of `outcome` (docs/calls.md#outcome)."""
-
-
 def list_calls(request: ApiRequest) -> Json:
     """Return a page of calls, newest first: `{"data": [call, …], "next": text or null}`.
 
@@ -42,7 +38,7 @@ def list_calls(request: ApiRequest) -> Json:
     """
     request.check_collection("cdrs")
     request.check_names(LIST_PARAMETERS)
-    limit, cursor = request.limit(), _parse_cursor(request)
+    limit, cursor = request.limit(), request.cursor()
     call_filter = _parse_filter(request)
     with request.open_databases() as (mirror, app):
         page = history.fetch_page(mirror, call_filter, cursor, size=limit)
@@ -61,7 +57,7 @@ def read_call(request: ApiRequest, call_id: int) -> Json:
     request.check_names(())
     with request.open_databases() as (mirror, app):
         row = history.find(mirror, call_id)
-        if row is None or not request.visibility.can_see_call(row["user_id"]):
+        if row is None or not request.caller.visibility.can_see_call(row["user_id"]):
             raise ApiError(404, f"There is no call {call_id}.")
         detail = call_detail.load_call_detail(mirror, row["id"])
         leg_ids = [leg["leg_id"] for leg in detail.legs]
@@ -96,14 +92,6 @@ def load_calls(mirror: sqlite3.Connection, app: sqlite3.Connection, call_ids: Se
     ]
 
 
-def _parse_cursor(request: ApiRequest) -> Cursor | None:
-    text = request.text("next")
-    cursor = Cursor.parse(text, "before")
-    if text is not None and cursor is None:
-        raise invalid("next", "Use the value of `next` in an earlier response.")
-    return cursor
-
-
 def _parse_filter(request: ApiRequest) -> CallFilter:
     outcome = request.choice("outcome", OUTCOMES)
     if request.choice("open", ("0", "1")) == "1":
@@ -119,7 +107,7 @@ def _parse_filter(request: ApiRequest) -> CallFilter:
         direction=request.choice("direction", DIRECTION_LABELS),
         outcome=outcome,
     )
-    return replace(call_filter, user_scope=request.visibility.user_scope)
+    return replace(call_filter, user_scope=request.caller.visibility.user_scope)
 
 
 def _parse_number(request: ApiRequest, name: str) -> str | None:

@@ -9,9 +9,10 @@ from typing import Any, get_type_hints
 from integration.api import calls, missed, reports
 from integration.api.requests import DEFAULT_LIMIT, MAX_LIMIT
 from integration.core.ids import MAX_ID
-from integration.mirror.page_queries.call_labels import DIRECTION_LABELS
+from integration.mirror.page_queries.call_labels import DIRECTION_LABELS, OUTCOMES
 from integration.mirror.page_queries.reports import Figures
 from integration.settings.api_paths import OWN_API_PATH
+from integration.workspace import callbacks
 from integration.workspace.callback_items import CallbackItem
 
 Json = dict[str, Any]
@@ -51,7 +52,7 @@ _PARAMETERS: Mapping[str, tuple[Json, str]] = {
     "line": ({"type": "string"}, "Number of the account"),
     "person": (_ID, "Id of the platform user who answered or placed the call"),
     "direction": ({"enum": list(DIRECTION_LABELS)}, "Direction"),
-    "outcome": ({"enum": list(calls.OUTCOMES)}, "Outcome of ended calls"),
+    "outcome": ({"enum": list(OUTCOMES)}, "Outcome of ended calls"),
     "open": ({"enum": ["0", "1"]}, "1: calls that have not ended"),
     "state": ({"enum": ["open", "closed"]}, "State of the items; open without it"),
     "limit": (
@@ -137,7 +138,7 @@ def _build(
         "x-policy": "local",
     }
     if body:
-        properties = {name: {"type": "string", "maxLength": missed.MAX_NOTE_LENGTH} for name in body}
+        properties = {name: {"type": "string", "maxLength": callbacks.MAX_NOTE_LENGTH} for name in body}
         body_schema: Json = {"type": "object", "properties": properties, "additionalProperties": False}
         if required:
             body_schema["required"] = list(required)

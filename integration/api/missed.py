@@ -9,9 +9,10 @@ from typing import Any
 import orjson
 
 from integration.access import audit, people
+from integration.access.rights import has
 from integration.api.requests import ApiRequest, invalid
 from integration.core.api_responses import ApiError
-from integration.core.ids import parse_id
+from integration.mirror.page_queries.history import Cursor
 from integration.workspace import callbacks, visible_callbacks
 from integration.workspace.callback_items import CallbackItem
 from integration.workspace.callbacks import ItemAction, ItemChanged
@@ -25,7 +26,6 @@ ACTIONS: Mapping[str, tuple[ItemAction, tuple[str, ...]]] = {
     "note": ("note", ("owner", "note")),
 }
 """Stored action and members of the body, by the last segment of the path."""
-MAX_NOTE_LENGTH = 500
 
 
 def list_items(request: ApiRequest) -> Json:
@@ -37,12 +37,13 @@ def list_items(request: ApiRequest) -> Json:
     _check_rights(request)
     request.check_names(LIST_PARAMETERS)
     state = request.choice("state", ("open", "closed")) or "open"
-    limit, position = request.limit(), _parse_position(request)
+    limit, cursor = request.limit(), request.cursor()
+    position = None if cursor is None else (cursor.started_at, cursor.id)
     found: list[CallbackItem] = []
     with request.open_databases() as (mirror, app):
         while len(found) <= limit:
             items = callbacks.list_items(app, state, limit=limit + 1, before=position)
-            found += visible_callbacks.select_visible(mirror, request.visibility, items)
+            found += visible_callbacks.select_visible(mirror, request.caller.visibility, items)
             if len(items) <= limit:
                 break
             position = (items[-1].last_at, items[-1].id)
@@ -50,7 +51,7 @@ def list_items(request: ApiRequest) -> Json:
     has_more = len(found) > limit
     return {
         "data": [asdict(item) for item in page],
-        "next": f"{page[-1].last_at.replace(' ', 'T')}.{page[-1].id}" if has_more else None,
+        "next": str(Cursor(page[-1].last_at, page[-1].id)) if has_more else None,
     }
 
 
@@ -67,34 +68,31 @@ def change_item(request: ApiRequest, item_id: int, action_name: str, body_text: 
         raise ApiError(403, f"The key {request.key.name!r} has the scope read. This needs the scope write.")
     action, members = ACTIONS[action_name]
     body = _parse_body(body_text, members)
+    if action_name == "note" and "note" not in body:
+        raise invalid("note", "Send the text of the note; an empty one removes it.")
     owner = _find_owner(request, body, is_required=action_name == "claim")
     with request.open_databases() as (mirror, app):
-        item = visible_callbacks.find_visible(app, mirror, request.visibility, item_id)
+        item = visible_callbacks.find_visible(app, mirror, request.caller.visibility, item_id)
     if item is None:
         raise ApiError(404, f"There is no item {item_id} in the call-back list.")
     if item.owner is not None and item.owner != owner and (owner is not None or action_name == "claim"):
         raise ApiError(409, f"{item.owner} claimed this caller.")
-    text = owner if action_name == "claim" else body.get("note", "")
+    text = (owner or "") if action_name == "claim" else body.get("note", "")
     try:
         callbacks.record_action(
             request.context.app_db,
             item_id,
-            owner or request.who,
+            owner or request.caller.name,
             action,
-            text or "",
+            text,
             shown=(item.note if action == "note" else item.owner) or "",
         )
     except ItemChanged as error:
         raise ApiError(409, f"Another user changed this item. It has {error.current!r} now.") from error
-    audit.record(
-        request.context.app_db,
-        request.who,
-        f"call-back {action}",
-        f"item {item_id}" + (f" to {owner}" if action_name == "claim" else ""),
-        address=request.http_request.remote_addr or "",
-    )
-    # Open pages get this from the change log, which is part of the mirror.
-    request.context.mirror_db.write(lambda tx: tx.announce("callback", item_id, {"done": action}))
+    address = request.http_request.remote_addr or ""
+    entry = callbacks.describe_action(item_id, action, text)
+    audit.record(request.context.app_db, request.caller.name, *entry, address=address)
+    callbacks.announce_action(request.context.mirror_db, item_id, action)
     with request.context.app_db.read() as connection:
         changed = callbacks.find_item(connection, item_id)
     return {"data": asdict(changed or item)}
@@ -103,17 +101,6 @@ def change_item(request: ApiRequest, item_id: int, action_name: str, body_text: 
 def _check_rights(request: ApiRequest) -> None:
     request.check_right("workspace")
     request.check_collection("cdrs")
-
-
-def _parse_position(request: ApiRequest) -> tuple[str, int] | None:
-    text = request.text("next")
-    if text is None:
-        return None
-    last_at, separator, item_id = text.rpartition(".")
-    number = parse_id(item_id)
-    if not separator or number is None:
-        raise invalid("next", "Use the value of `next` in an earlier response.")
-    return last_at.replace("T", " "), number
 
 
 def _parse_body(text: bytes, members: tuple[str, ...]) -> dict[str, str]:
@@ -126,8 +113,8 @@ def _parse_body(text: bytes, members: tuple[str, ...]) -> dict[str, str]:
     for name, value in body.items():
         if name not in members:
             raise invalid(name, f"Unknown member of the body. Members are {', '.join(members)}.")
-        if not isinstance(value, str) or len(value) > MAX_NOTE_LENGTH:
-            raise invalid(name, f"Send a text of at most {MAX_NOTE_LENGTH} characters.")
+        if not isinstance(value, str) or len(value) > callbacks.MAX_NOTE_LENGTH:
+            raise invalid(name, f"Send a text of at most {callbacks.MAX_NOTE_LENGTH} characters.")
     return body
 
 
@@ -139,6 +126,6 @@ def _find_owner(request: ApiRequest, body: Mapping[str, str], *, is_required: bo
             raise invalid("owner", "Send the e-mail address of a dashboard user.")
         return None
     person = people.find(request.context.app_db, email)
-    if person is None:
-        raise invalid("owner", f"There is no dashboard user {email[:80]!r}.")
+    if person is None or not has(person, "agent"):
+        raise invalid("owner", f"There is no dashboard user {email[:80]!r} who can call back.")
     return person.email

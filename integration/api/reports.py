@@ -6,7 +6,7 @@ from dataclasses import asdict
 from datetime import date, timedelta
 from typing import Any
 
-from integration.api.requests import ApiRequest, invalid, parse_day
+from integration.api.requests import ApiRequest, invalid, require_day
 from integration.core import clock
 from integration.core.api_responses import ApiError
 from integration.core.calendar_periods import find_period
@@ -32,7 +32,7 @@ def read_report(request: ApiRequest, period: str) -> Json:
     request.check_right("workspace")
     request.check_collection("cdrs")
     request.check_names(())
-    if request.visibility.user_scope is not None:
+    if request.caller.visibility.user_scope is not None:
         raise ApiError(403, "This key sees only its own user's records.")
     today = clock.now().astimezone(request.zone).date()
     first, last = _parse_period(period, today)
@@ -75,7 +75,7 @@ def _parse_period(text: str, today: date) -> tuple[date, date]:
     first_text, separator, last_text = text.partition("..")
     if not separator:
         raise invalid("period", "Use today, week, month, or two days such as 2026-10-01..2026-10-31.")
-    first, last = parse_day("period", first_text), parse_day("period", last_text)
+    first, last = require_day("period", first_text), require_day("period", last_text)
     if first > last:
         raise invalid("period", "The first day is after the last one.")
     if last - first >= timedelta(days=MAX_DAYS):

@@ -11,14 +11,14 @@ from zoneinfo import ZoneInfo
 
 import flask
 
-from integration.access.authenticator import check_right
+from integration.access.authenticator import Caller, check_collection, check_right
 from integration.access.keys import Key
-from integration.access.visibility import Visibility
-from integration.access.visibility import of as visibility_of
 from integration.context import AppContext
 from integration.core import clock
 from integration.core.api_responses import INVALID_VALUE_CODE, ApiError
 from integration.core.ids import parse_id
+from integration.mirror.page_queries.call_view import parse_day
+from integration.mirror.page_queries.history import Cursor
 from integration.web.api_requests import QUERY_TIMEOUT_SECONDS
 
 MAX_LIMIT = 500
@@ -29,21 +29,18 @@ DEFAULT_LIMIT = 100
 class ApiRequest:
     """A request of a local key.
 
-    `http_request` is that of Flask, `key` the key that sent it.
+    `http_request` is that of Flask. `caller` has a key. Its name is used in the audit log and in call-back
+    items.
     """
 
     context: AppContext
     http_request: flask.Request
-    key: Key
+    caller: Caller
 
     @property
-    def who(self) -> str:
-        """Name of the client in the audit log and in call-back items."""
-        return f"key {self.key.name}"
-
-    @property
-    def visibility(self) -> Visibility:
-        return visibility_of(self.key)
+    def key(self) -> Key:
+        assert self.caller.key is not None
+        return self.caller.key
 
     @property
     def zone(self) -> ZoneInfo:
@@ -60,8 +57,7 @@ class ApiRequest:
 
     def check_collection(self, collection: str) -> None:
         """Raise ApiError 403 if the key has no access to `collection`."""
-        if not self.key.can_access(collection):
-            raise ApiError(403, f"The key {self.key.name!r} has no access to the collection {collection}.")
+        check_collection(self.key, collection)
 
     def check_right(self, right: str) -> None:
         """Raise ApiError 403 if the key lacks a right of `access/rights`."""
@@ -105,6 +101,14 @@ class ApiRequest:
             raise invalid("limit", f"{_shorten(text)} is not a number from 1 to {MAX_LIMIT}.")
         return int(text)
 
+    def cursor(self) -> Cursor | None:
+        """Return the position after which a page begins, None for the first page."""
+        text = self.text("next")
+        cursor = Cursor.parse(text, "before")
+        if text is not None and cursor is None:
+            raise invalid("next", "Use the value of `next` in an earlier response.")
+        return cursor
+
     def moment(self, name: str, *, is_end: bool = False) -> str | None:
         """Return a parameter with a time as UTC text.
 
@@ -115,25 +119,21 @@ class ApiRequest:
         if text is None:
             return None
         if len(text) == len("2026-10-31"):
-            day = parse_day(name, text)
+            day = require_day(name, text)
             return clock.midnight(day + timedelta(days=is_end), self.zone)
         moment = clock.parse_utc(text)
         if moment is None:
             raise invalid(
-                name, f"{_shorten(text)} is no time. Use 2026-10-31, or 2026-10-31T10:00:00Z (UTC)."
+                name, f"{_shorten(text)} is not a time. Use 2026-10-31, or 2026-10-31T10:00:00Z (UTC)."
             )
         return clock.utc_text(moment)
 
 
-def parse_day(name: str, text: str) -> date:
+def require_day(name: str, text: str) -> date:
     """Return the day `text`. Raises ApiError 400 that names the parameter `name`."""
-    try:
-        day = date.fromisoformat(text)
-    except ValueError:
-        day = date.min
-    # Outside these years a local midnight has no UTC text.
-    if not 1970 <= day.year < 9000:
-        raise invalid(name, f"{_shorten(text)} is no day such as 2026-10-31.")
+    day = parse_day(text)
+    if day is None:
+        raise invalid(name, f"{_shorten(text)} is not a day such as 2026-10-31.")
     return day
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from integration.access.authenticator import check_right
+from integration.access.authenticator import check_collection, check_right
 from integration.access.keys import Key
 from integration.catalogue import find_undocumented, get_resource
 from integration.catalogue.field_meanings import is_secret
@@ -75,8 +75,7 @@ def _check_rights(request: FacadeRequest, key: Key) -> None:
             403, f"The key {key.name!r} has the scope read. Writes need a key with the scope write."
         )
     for collection in (*collections, *_list_includes(request)):
-        if not key.can_access(collection):
-            raise ApiError(403, f"The key {key.name!r} has no access to the collection {collection}.")
+        check_collection(key, collection)
     if _returns_content(request.path):
         check_right(key, "recordings")
     _check_properties(request)

@@ -22,6 +22,7 @@ from integration.facade.pass_through import select_passed_headers
 from integration.facade.request import FacadeRequest
 from integration.sync.writing import write_through
 from integration.sync.writing.write_through import WriteRequest, WriteResult
+from integration.web import api_requests
 
 MAX_BODY_BYTES = 32 * 1024 * 1024
 """Largest body in bytes. The body of a voicemail announcement contains the audio as base64."""
@@ -50,12 +51,7 @@ def write(request: FacadeRequest) -> Response:
 
 def _respond(result: WriteResult) -> Response:
     if result.earlier is not None:
-        if not result.earlier.is_same_request:
-            raise ApiError(422, "This Idempotency-Key was used for another request. Use a new key.")
-        if result.earlier.status is None:
-            raise ApiError(
-                409, "The first request with this Idempotency-Key has no response yet. Retry it later."
-            )
+        api_requests.check_repeat(result.earlier)
     if result.status is None:
         raise build_gateway_error(result.problem, result.has_timed_out)
     return build_response(

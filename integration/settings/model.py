@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field
 
+from integration.core.errors import ConfigurationError
 from integration.settings.api_paths import OWN_API_PATH, find_hiding_path
 from integration.settings.section import SECRET, Section
 from integration.settings.sources import build_settings, read_sources
@@ -350,7 +351,17 @@ def load(config: Path | None, environ: Mapping[str, str], *, needs_credentials: 
     data run without them. Raises ConfigurationError with one line per mistake, each naming its key.
     """
     sources = read_sources(Settings, config, environ)
-    return build_settings(Settings, sources, needs_credentials=needs_credentials)
+    settings = build_settings(Settings, sources, needs_credentials=needs_credentials)
+    crm_url = urlsplit(settings.dashboard.crm_url or "")
+    # Here, because it compares two parsed values; `related_keys` sees values as they were entered.
+    if crm_url.scheme == "http" and crm_url.hostname not in settings.outgoing.allow_hosts:
+        raise ConfigurationError(
+            [
+                "dashboard.crm_url: http:// is not encrypted; use https://, or add"
+                f" {crm_url.hostname} to outgoing.allow_hosts"
+            ]
+        )
+    return settings
 
 
 def list_warnings(settings: Settings) -> list[str]:

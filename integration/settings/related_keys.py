@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from integration.settings.values import is_loopback
 
@@ -29,21 +28,9 @@ def find_mistakes(values: Values, *, needs_credentials: bool) -> Iterator[str]:
     yield from _require_both(values, "server", "tls_cert", "tls_key")
     yield from _require_both(values, "webhooks", "username", "password")
     yield from _check_mail(values)
-    yield from _check_crm_url(values)
     for section, key in READABLE_FILES:
         if _is_set(values, section, key):
             yield from find_unreadable_file(section, key, values[section][key])
-
-
-def _check_crm_url(values: Values) -> Iterator[str]:
-    url = str(values["dashboard"].get("crm_url") or "")
-    host = urlsplit(url).hostname if url.startswith("http://") else None
-    allowed = values["outgoing"].get("allow_hosts") or ()
-    if host and host not in (allowed.split(",") if isinstance(allowed, str) else allowed):
-        yield (
-            f"dashboard.crm_url: http:// is not encrypted; use https://, or add {host} to"
-            " outgoing.allow_hosts"
-        )
 
 
 def find_unreadable_file(section: str, key: str, value: object) -> Iterator[str]:

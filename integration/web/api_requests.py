@@ -17,6 +17,7 @@ from integration.core.api_responses import (
 )
 from integration.core.errors import FilterError, PlatformError, QueryError, StorageError
 from integration.sqlite.errors import DAMAGED_MESSAGE, is_damage
+from integration.sync.writing.write_log import EarlierRequest
 
 log = logging.getLogger(__name__)
 
@@ -63,6 +64,16 @@ def respond(view: Callable[[], Response]) -> Response:
             return build_error_response(503, DAMAGED_MESSAGE, headers={"Retry-After": "60"})
         log.exception("%s %s failed", request.method, request.path)
         return build_error_response(500, UNEXPECTED_ERROR_MESSAGE)
+
+
+def check_repeat(earlier: EarlierRequest) -> int:
+    """Return the status of an earlier request, or raise ApiError 422 or 409 if it cannot be repeated."""
+    if not earlier.is_same_request:
+        raise ApiError(422, "This Idempotency-Key was used for another request. Use a new key.")
+    if earlier.status is None:
+        raise ApiError(
+            409, "The first request with this Idempotency-Key has no response yet. Retry it later."
+        )
 
 
 def add_shared_headers(response: Response, cors_origins: Sequence[str]) -> Response:

@@ -20,6 +20,8 @@ from integration.sqlite.transaction import Transaction
 from integration.workspace.callback_items import CallbackItem, recompute_items
 
 ItemAction = Literal["close", "reopen", "assign", "note"]
+MAX_NOTE_LENGTH = 500
+"""Characters of the note of an item."""
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS callbacks (
@@ -201,6 +203,17 @@ def record_action(
         return True
 
     return app_db.write(work)
+
+
+def describe_action(item_id: int, action: ItemAction, text: str) -> tuple[str, str]:
+    """Return action and object of the entry in the audit log. It names a new owner, but no note."""
+    owner = f" to {text or 'no user'}" if action == "assign" else ""
+    return f"call-back {action}", f"item {item_id}{owner}"
+
+
+def announce_action(mirror_db: Database, item_id: int, action: ItemAction) -> None:
+    """Announce an action to open pages, through the change log, which is part of the mirror."""
+    mirror_db.write(lambda tx: tx.announce("callback", item_id, {"done": action}))
 
 
 def _insert_action(tx: Transaction, item: CallbackItem, who: str, action: ItemAction, text: str) -> None:

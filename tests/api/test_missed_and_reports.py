@@ -15,7 +15,7 @@ from integration.workspace.callback_following import update_from_mirror
 from tests.support.application import TestApp, running_app
 from tests.support.applications.shared_app import SharedApp
 from tests.support.fake_exchange import FakeExchange
-from tests.support.people import ALICE, BOB, CAROL
+from tests.support.people import ALICE, BOB, CAROL, DAVE
 
 NOW = datetime(2026, 9, 2, 12, tzinfo=UTC)
 
@@ -25,7 +25,7 @@ def office(shared_app: SharedApp) -> SharedApp:
     """Three callers who were missed on 2 September, one of them by the user 100, and one answered call."""
     app = shared_app
     app.clock.set(NOW.timestamp())
-    for member in (ALICE, BOB, CAROL):
+    for member in (ALICE, BOB, CAROL, DAVE):
         app.add(member)
     app.call(101, "2026-09-02 09:00:00", outcome="missed", talk_seconds=None, wait_seconds=20)
     app.call(102, "2026-09-02 10:00:00", outcome="missed", talk_seconds=None, party="447700900202",
@@ -120,6 +120,8 @@ def test_what_an_item_cannot_take_is_refused(office: SharedApp) -> None:
         (f"{number}/claim", {}, 400, "e-mail address of a dashboard user"),
         (f"{number}/claim", {"owner": "x@example.com"}, 400, "no dashboard user 'x@example.com'"),
         (f"{number}/claim", {"note": "x"}, 400, "Members are owner"),
+        (f"{number}/claim", {"owner": DAVE.email}, 400, "who can call back"),
+        (f"{number}/note", {}, 400, "Send the text of the note"),
         (f"{number}/note", {"note": 5}, 400, "a text of at most 500"),
         (f"{number}/note", {"note": "x" * 501}, 400, "a text of at most 500"),
         (f"{number}/note", ["x"], 400, "must be a JSON object"),
@@ -162,7 +164,7 @@ def test_a_report_has_the_figures_of_the_page_reports(office: SharedApp) -> None
         ("year", "Use today, week, month"),
         ("2026-09-02..2026-09-01", "after the last one"),
         ("2025-01-01..2026-09-01", "at most 400 days"),
-        ("2026-09-01..2026-02-30", "is no day"),
+        ("2026-09-01..2026-02-30", "is not a day"),
     ],
 )
 def test_a_period_that_cannot_be_reported_is_refused(office: SharedApp, period: str, words: str) -> None:

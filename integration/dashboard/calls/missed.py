@@ -31,7 +31,6 @@ ITEMS_PER_PAGE = 100
 """Callers of one page. An unattended list grows by hundreds a day."""
 MAX_CLOSED_SHOWN = 200
 """Closed items that the second tab shows. Calls of older items are found in the history."""
-MAX_NOTE_LENGTH = 500
 """Characters of a note."""
 MAX_SEVERAL = 500
 """Items that one request changes."""
@@ -354,7 +353,7 @@ def _record_action(
     number: int, action: ItemAction, text: str = "", *, shown: str | None = None
 ) -> CallbackItem:
     item = _find_item(number)
-    if not _store_action(app_context(), number, action, text.strip()[:MAX_NOTE_LENGTH], shown):
+    if not _store_action(app_context(), number, action, text.strip()[: callbacks.MAX_NOTE_LENGTH], shown):
         abort(404)
     return item
 
@@ -371,10 +370,8 @@ def _store_action(
 
 def _announce_action(context: AppContext, number: int, action: ItemAction, text: str) -> None:
     """Record an action in the audit log, with a new owner, and on open pages."""
-    owner = f" to {text or 'no user'}" if action == "assign" else ""
-    audit_action(f"call-back {action}", f"item {number}{owner}")
-    # Open pages get this from the change log, which is part of the mirror.
-    context.mirror_db.write(lambda tx: tx.announce("callback", number, {"done": action}))
+    audit_action(*callbacks.describe_action(number, action, text))
+    callbacks.announce_action(context.mirror_db, number, action)
 
 
 def _list_url(number: int | None = None, **parameters: Any) -> str:

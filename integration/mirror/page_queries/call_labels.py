@@ -40,6 +40,9 @@ OUTCOME_LABELS: Mapping[str, str] = {
 }
 """By value of the filter `outcome` of calls."""
 
+OUTCOMES = tuple(name for name in OUTCOME_LABELS if name not in ("not_talked", "open"))
+"""Values of the column `outcome`. The other filters combine or exclude them."""
+
 DIRECTION_LABELS: Mapping[str, Label] = {
     "in": Label("Inbound", "in"),
     "out": Label("Outbound", "out"),

@@ -88,4 +88,4 @@ def test_an_address_that_cannot_work_stops_the_start(url: str, words: str) -> No
     assert words in mistake
     assert "secret" not in mistake
     if url.startswith("http://"):
-        load(None, environment | {"SWITCHROOM_OUTGOING__ALLOW_HOSTS": "crm.example.com"})
+        load(None, environment | {"SWITCHROOM_OUTGOING__ALLOW_HOSTS": "10.0.0.5, crm.example.com"})
