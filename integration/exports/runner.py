@@ -411,6 +411,9 @@ class ExportRunner:
         Orphans are files without a finished download: a crash or a restored backup leaves them.
         """
         cutoff = clock.utc_text(clock.now() - timedelta(days=self.settings.exports.keep_days))
+        # Listed before what is kept is read: a run exists before its file, so the file of a run that
+        # another thread begins now is not an orphan.
+        paths = list(self._folder.glob("*"))
         size, kept_ids = 0, set(self._rows_written)
         for run in self._list_downloads():
             size += run.bytes or 0
@@ -419,7 +422,7 @@ class ExportRunner:
                 self._remove(run)
             elif run.is_active or run.state == "done":
                 kept_ids.add(run.id)
-        for path in self._folder.glob("*"):
+        for path in paths:
             name = _FILE_NAME.fullmatch(path.name)
             if name is not None and name[2] in FORMATS and int(name[1]) not in kept_ids:
                 path.unlink(missing_ok=True)

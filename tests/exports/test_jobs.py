@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import sqlite3
 import threading
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -342,6 +343,28 @@ def test_files_are_removed_by_age_and_by_total_size(exports: ExportClient) -> No
     with exports.app.app_db.read() as connection:
         assert jobs.list_downloads(connection) == []
     assert not os.listdir(Path(exports.app.context.settings.storage.data_dir) / "prepared")
+
+
+def test_a_file_that_begins_while_old_files_are_removed_is_kept(
+    exports: ExportClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate, ann = Gate(monkeypatch), exports.person("ann")
+    list_downloads, requested = jobs.list_downloads, list[str]()
+    is_first = iter([True])
+
+    def list_and_begin(connection: sqlite3.Connection, *owner: str) -> list[jobs.ExportRun]:
+        found = list_downloads(connection, *owner)
+        if next(is_first, False):
+            requested.append(exports.request(ann))
+            assert gate.reached.wait(30)
+        return found
+
+    monkeypatch.setattr(query, "BATCH_ROWS", 5)
+    monkeypatch.setattr(jobs, "list_downloads", list_and_begin)
+    exports.app.context.export_runner.run()
+    gate.open.set()
+    exports.wait_for_state("done", requested[0], ann)
+    assert exports.client.get(f"{requested[0]}/file", headers=ann).status_code == 200
 
 
 def test_writer_holds_one_batch_of_rows_at_a_time(
