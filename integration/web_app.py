@@ -23,7 +23,7 @@ from integration.inbox.receive import PATH_PREFIX, Receiver
 from integration.live.stream import make_stream
 from integration.maintenance.forwarded_requests import EXTENSION as FORWARDED_REQUESTS
 from integration.maintenance.forwarded_requests import ForwardedRequests
-from integration.settings.api_paths import find_hiding_path, list_base_paths
+from integration.settings.api_paths import find_conflicting_base_path, list_base_paths
 from integration.settings.data_dir_secrets import WebhookSecrets
 from integration.sync.files import download
 from integration.web import BLOCKING_THREADS, health_routes, help_site, page_files, trusted_proxies
@@ -93,7 +93,7 @@ def make_site(context: AppContext, metrics: Metrics) -> Flask:
     app.register_blueprint(export_routes.make_blueprint(context))
     pages.register(app)
     own_paths = {}
-    if find_hiding_path(settings) is None:
+    if find_conflicting_base_path(settings) is None:
         app.register_blueprint(own_api.make_blueprint(context))
         own_paths = build_own_paths()
     app.register_blueprint(make_facade(context, partial(download.open_file, context), own_paths))

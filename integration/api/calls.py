@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from integration.api.requests import ApiRequest, invalid
+from integration.api.requests import ApiRequest, build_value_error
 from integration.core.api_responses import ApiError
 from integration.mirror.page_queries import call_detail, history, platform_notes
 from integration.mirror.page_queries.call_labels import DIRECTION_LABELS, OUTCOMES
@@ -96,7 +96,7 @@ def _parse_filter(request: ApiRequest) -> CallFilter:
     outcome = request.choice("outcome", OUTCOMES)
     if request.choice("open", ("0", "1")) == "1":
         if outcome is not None:
-            raise invalid("open", "An open call has no outcome. Send `open` or `outcome`.")
+            raise build_value_error("open", "An open call has no outcome. Send `open` or `outcome`.")
         outcome = "open"
     call_filter = CallFilter(
         since=request.moment("from"),

@@ -10,7 +10,7 @@ import orjson
 
 from integration.access import audit, people
 from integration.access.rights import has
-from integration.api.requests import ApiRequest, invalid
+from integration.api.requests import ApiRequest, build_value_error
 from integration.core.api_responses import ApiError
 from integration.mirror.page_queries.history import Cursor
 from integration.workspace import callbacks, visible_callbacks
@@ -69,7 +69,7 @@ def change_item(request: ApiRequest, item_id: int, action_name: str, body_text: 
     action, members = ACTIONS[action_name]
     body = _parse_body(body_text, members)
     if action_name == "note" and "note" not in body:
-        raise invalid("note", "Send the text of the note; an empty one removes it.")
+        raise build_value_error("note", "Send the text of the note; an empty one removes it.")
     owner = _find_owner(request, body, is_required=action_name == "claim")
     with request.open_databases() as (mirror, app):
         item = visible_callbacks.find_visible(app, mirror, request.caller.visibility, item_id)
@@ -112,9 +112,9 @@ def _parse_body(text: bytes, members: tuple[str, ...]) -> dict[str, str]:
         raise ApiError(400, "The body must be a JSON object.")
     for name, value in body.items():
         if name not in members:
-            raise invalid(name, f"Unknown member of the body. Members are {', '.join(members)}.")
+            raise build_value_error(name, f"Unknown member of the body. Members are {', '.join(members)}.")
         if not isinstance(value, str) or len(value) > callbacks.MAX_NOTE_LENGTH:
-            raise invalid(name, f"Send a text of at most {callbacks.MAX_NOTE_LENGTH} characters.")
+            raise build_value_error(name, f"Send a text of at most {callbacks.MAX_NOTE_LENGTH} characters.")
     return body
 
 
@@ -123,9 +123,9 @@ def _find_owner(request: ApiRequest, body: Mapping[str, str], *, is_required: bo
     email = body.get("owner", "").strip()
     if not email:
         if is_required:
-            raise invalid("owner", "Send the e-mail address of a dashboard user.")
+            raise build_value_error("owner", "Send the e-mail address of a dashboard user.")
         return None
     person = people.find(request.context.app_db, email)
     if person is None or not has(person, "agent"):
-        raise invalid("owner", f"There is no dashboard user {email[:80]!r} who can call back.")
+        raise build_value_error("owner", f"There is no dashboard user {email[:80]!r} who can call back.")
     return person.email

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from datetime import date, timedelta
 from typing import Any
 
-from integration.api.requests import ApiRequest, invalid, require_day
+from integration.api.requests import ApiRequest, build_value_error, require_day
 from integration.core import clock
 from integration.core.api_responses import ApiError
 from integration.core.calendar_periods import find_period
@@ -74,12 +74,14 @@ def _parse_period(text: str, today: date) -> tuple[date, date]:
         return find_period("week" if text == "week" else "month", today).first_day, today
     first_text, separator, last_text = text.partition("..")
     if not separator:
-        raise invalid("period", "Use today, week, month, or two days such as 2026-10-01..2026-10-31.")
+        raise build_value_error(
+            "period", "Use today, week, month, or two days such as 2026-10-01..2026-10-31."
+        )
     first, last = require_day("period", first_text), require_day("period", last_text)
     if first > last:
-        raise invalid("period", "The first day is after the last one.")
+        raise build_value_error("period", "The first day is after the last one.")
     if last - first >= timedelta(days=MAX_DAYS):
-        raise invalid("period", f"A period has at most {MAX_DAYS} days.")
+        raise build_value_error("period", f"A period has at most {MAX_DAYS} days.")
     return first, last
 
 

@@ -72,9 +72,11 @@ class ApiRequest:
         """Raise ApiError 400 for a parameter that is unknown or given twice."""
         for name, values in self.http_request.args.lists():
             if name not in allowed:
-                raise invalid(name, f"Unknown parameter. Parameters are {', '.join(allowed) or 'none'}.")
+                raise build_value_error(
+                    name, f"Unknown parameter. Parameters are {', '.join(allowed) or 'none'}."
+                )
             if len(values) > 1:
-                raise invalid(name, "The parameter is given more than once.")
+                raise build_value_error(name, "The parameter is given more than once.")
 
     def text(self, name: str) -> str | None:
         """Return a parameter without surrounding spaces, None if it is missing or empty."""
@@ -83,14 +85,14 @@ class ApiRequest:
     def choice(self, name: str, choices: Iterable[str]) -> str | None:
         text = self.text(name)
         if text is not None and text not in choices:
-            raise invalid(name, f"{_shorten(text)} is not one of {', '.join(choices)}.")
+            raise build_value_error(name, f"{_shorten(text)} is not one of {', '.join(choices)}.")
         return text
 
     def identifier(self, name: str) -> int | None:
         text = self.text(name)
         number = parse_id(text or "")
         if text is not None and number is None:
-            raise invalid(name, f"{_shorten(text)} is not an id.")
+            raise build_value_error(name, f"{_shorten(text)} is not an id.")
         return number
 
     def limit(self) -> int:
@@ -98,7 +100,7 @@ class ApiRequest:
         if text is None:
             return DEFAULT_LIMIT
         if not (text.isascii() and text.isdecimal() and len(text) <= 3 and 1 <= int(text) <= MAX_LIMIT):
-            raise invalid("limit", f"{_shorten(text)} is not a number from 1 to {MAX_LIMIT}.")
+            raise build_value_error("limit", f"{_shorten(text)} is not a number from 1 to {MAX_LIMIT}.")
         return int(text)
 
     def cursor(self) -> Cursor | None:
@@ -106,7 +108,7 @@ class ApiRequest:
         text = self.text("next")
         cursor = Cursor.parse(text, "before")
         if text is not None and cursor is None:
-            raise invalid("next", "Use the value of `next` in an earlier response.")
+            raise build_value_error("next", "Use the value of `next` in an earlier response.")
         return cursor
 
     def moment(self, name: str, *, is_end: bool = False) -> str | None:
@@ -123,7 +125,7 @@ class ApiRequest:
             return clock.midnight(day + timedelta(days=is_end), self.zone)
         moment = clock.parse_utc(text)
         if moment is None:
-            raise invalid(
+            raise build_value_error(
                 name, f"{_shorten(text)} is not a time. Use 2026-10-31, or 2026-10-31T10:00:00Z (UTC)."
             )
         return clock.utc_text(moment)
@@ -133,11 +135,11 @@ def require_day(name: str, text: str) -> date:
     """Return the day `text`. Raises ApiError 400 that names the parameter `name`."""
     day = parse_day(text)
     if day is None:
-        raise invalid(name, f"{_shorten(text)} is not a day such as 2026-10-31.")
+        raise build_value_error(name, f"{_shorten(text)} is not a day such as 2026-10-31.")
     return day
 
 
-def invalid(name: str, reason: str) -> ApiError:
+def build_value_error(name: str, reason: str) -> ApiError:
     """Return the ApiError 400 for a parameter or a member of the body."""
     entry = {"code": INVALID_VALUE_CODE, "field": _shorten(name)[1:-1], "message": reason}
     return ApiError(400, f"Invalid value of {_shorten(name)}. {reason}", errors=[entry])

@@ -30,7 +30,7 @@ def list_base_paths(settings: Settings) -> tuple[str, ...]:
     return tuple(sorted((path for path in paths if path), key=lambda path: (-len(path), path)))
 
 
-def find_hiding_path(settings: Settings) -> str | None:
+def find_conflicting_base_path(settings: Settings) -> str | None:
     """Return the base path of the facade at or below OWN_API_PATH. It has precedence: the own API is off.
 
     None if there is none.

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from pydantic import Field
 
 from integration.core.errors import ConfigurationError
-from integration.settings.api_paths import OWN_API_PATH, find_hiding_path
+from integration.settings.api_paths import OWN_API_PATH, find_conflicting_base_path
 from integration.settings.section import SECRET, Section
 from integration.settings.sources import build_settings, read_sources
 from integration.settings.user_sections import Alerts, Dashboard, Exports, Facade, Outgoing
@@ -375,7 +375,7 @@ def list_warnings(settings: Settings) -> list[str]:
             messages.append(f"{key}: http:// sends credentials and calls unencrypted; use https://")
     if any(len(secret) < 22 for secret in settings.webhooks.secret or ()):
         messages.append("webhooks.secret: under 22 characters can be guessed; omit the key to generate one")
-    path = find_hiding_path(settings)
+    path = find_conflicting_base_path(settings)
     if path is not None:
         messages.append(
             f"facade.base_paths: {path} has precedence, so the own API below {OWN_API_PATH} is off"

@@ -74,6 +74,7 @@ def check_repeat(earlier: EarlierRequest) -> int:
         raise ApiError(
             409, "The first request with this Idempotency-Key has no response yet. Retry it later."
         )
+    return earlier.status
 
 
 def add_shared_headers(response: Response, cors_origins: Sequence[str]) -> Response:
