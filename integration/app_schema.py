@@ -40,6 +40,7 @@ from integration.workspace import (
     callback_reminders,
     callbacks,
     notes,
+    opening_hours,
     person_settings,
     reads,
     saved,
@@ -74,6 +75,7 @@ TABLE_MODULES: tuple[ModuleType, ...] = (
     holds,
     erasures,
     announcement_files,
+    opening_hours,
 )
 
 MIGRATIONS: dict[str, Step] = {

@@ -116,6 +116,8 @@ CREATE TABLE callbacks (
     closed_call_id INTEGER, owner TEXT, note TEXT
 ) STRICT;
 
+CREATE TABLE closed_days (day TEXT PRIMARY KEY, name TEXT NOT NULL) STRICT, WITHOUT ROWID;
+
 CREATE TABLE column_sets (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     person_id INTEGER REFERENCES people (id) ON DELETE SET NULL,
@@ -311,6 +313,15 @@ CREATE TABLE notes (
   at TEXT NOT NULL,
   person TEXT NOT NULL,
   text TEXT NOT NULL
+) STRICT;
+
+CREATE TABLE opening_hours (
+    line TEXT NOT NULL, valid_from TEXT NOT NULL, week TEXT NOT NULL, PRIMARY KEY (line, valid_from)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE opening_hours_source (
+    one INTEGER PRIMARY KEY CHECK (one = 0), usual_hours TEXT NOT NULL,
+    country TEXT NOT NULL DEFAULT '', region TEXT NOT NULL DEFAULT ''
 ) STRICT;
 
 CREATE TABLE people (
