@@ -9,10 +9,11 @@ from typing import Any
 
 from integration.api.requests import ApiRequest, build_value_error
 from integration.core.api_responses import ApiError
+from integration.events.payloads import load_calls
 from integration.mirror.page_queries import call_detail, history, platform_notes
 from integration.mirror.page_queries.call_labels import DIRECTION_LABELS, OUTCOMES
 from integration.mirror.page_queries.history import CallFilter
-from integration.workspace import call_labels, notes
+from integration.workspace import notes
 
 Json = dict[str, Any]
 
@@ -78,18 +79,6 @@ def read_call(request: ApiRequest, call_id: int) -> Json:
         if request.has_right("workspace"):
             result["notes"] = _list_notes(mirror, app, [row["id"], *leg_ids])
     return result
-
-
-def load_calls(mirror: sqlite3.Connection, app: sqlite3.Connection, call_ids: Sequence[int]) -> list[Json]:
-    """Return calls as they are sent, in the order of `call_ids`."""
-    call_ids_by_leg = call_detail.map_legs_to_calls(mirror, call_ids)
-    labels = call_labels.load_by_call(mirror, app, call_ids_by_leg)
-    rows = call_detail.load_view_of_calls(mirror, call_ids)
-    return [
-        {**dict(rows[call_id]), "labels": [label.name for label in labels.get(call_id, [])]}
-        for call_id in call_ids
-        if call_id in rows
-    ]
 
 
 def _parse_filter(request: ApiRequest) -> CallFilter:

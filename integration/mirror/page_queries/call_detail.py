@@ -124,6 +124,28 @@ def load_view_of_calls(connection: sqlite3.Connection, call_ids: Sequence[int]) 
     return {row["id"]: row for row in rows}
 
 
+def list_recordings(connection: sqlite3.Connection, call_ids: Sequence[int]) -> dict[int, list[int]]:
+    """Return the ids of the recordings of calls, in order of time, by call id."""
+    recordings: dict[int, list[int]] = {}
+    for call_id, record_id in connection.execute(
+        "SELECT l.call_id, r.id FROM json_each(?) AS ids JOIN _legs AS l ON l.call_id = ids.value"
+        " JOIN monitors AS r ON r.live_id = l.leg_id ORDER BY r.timestamp, r.id",
+        (id_list(call_ids),),
+    ):
+        recordings.setdefault(call_id, []).append(record_id)
+    return recordings
+
+
+def find_present_ids(connection: sqlite3.Connection, former_ids: Sequence[int]) -> dict[int, int]:
+    """Map former ids of calls to their present ids; deleted calls are omitted."""
+    rows = connection.execute(
+        "SELECT i.id, i.call_id FROM json_each(?) AS ids JOIN _call_ids AS i ON i.id = ids.value"
+        " JOIN _calls AS c ON c.id = i.call_id WHERE i.call_id <> i.id",
+        (id_list(former_ids),),
+    )
+    return {row["id"]: row["call_id"] for row in rows}
+
+
 def load_view_of_legs(connection: sqlite3.Connection, call_id: int) -> list[sqlite3.Row]:
     """Return the rows of the view `v_legs` of a call, by start."""
     return connection.execute(

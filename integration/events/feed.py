@@ -1,0 +1,289 @@
+"""Events for programs: the change log in order, from a cursor on.
+
+A cursor is the id of a change, `<epoch>-<number>`: everything up to this change was read. A reader that is
+further behind than the change log gets the event `gap`, then the present state of each call that has changed
+since as `call.updated`. These ids have a negative number, so that no reader gets the same gap twice.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from integration.access.visibility import UNLIMITED
+from integration.core import clock
+from integration.core.errors import SwitchroomError
+from integration.core.ids import as_id, id_list
+from integration.mirror.page_queries import live
+from integration.mirror.records import change_log
+from integration.workspace import callbacks, visible_callbacks
+
+CALL_KINDS = ("call.ringing", "call.answered", "call.ended", "call.updated")
+MESSAGE_KINDS = ("message.received", "message.sent")
+CALLBACK_KINDS = ("callback.opened", "callback.closed")
+GAP = "gap"
+KINDS = (*CALL_KINDS, *MESSAGE_KINDS, *CALLBACK_KINDS, GAP)
+"""Kinds of events. GAP is sent to every reader."""
+
+BATCH_ROWS = 500
+"""Rows of the change log that are read at once."""
+GAP_CALLS = 100
+"""Calls before a gap whose times are compared to find its begin."""
+
+
+class UnknownCursor(SwitchroomError):
+    """The cursor belongs to another epoch, or is above the newest change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Event of the feed.
+
+    `id`: its cursor. `key`: id of the call, message or call-back item; 0 for GAP. `at`: UTC text. `changed`:
+    columns of `v_calls`, or labels, notes, recordings, transcript, erased. `late`: the call was learned after
+    an outage. `merged_into`: the call of which the call `key` is now a part. `since`: begin of a gap, which
+    ended at `at` (UTC text).
+    """
+
+    number: int
+    id: str
+    kind: str
+    at: str
+    key: int
+    changed: tuple[str, ...] = ()
+    late: bool = False
+    merged_into: int | None = None
+    since: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Events in order.
+
+    `next`: cursor after the last change that was read. A reader with a user scope gets that of the last event
+    instead, because the number would count changes of others. `position`: number of the last change that was
+    read, from which the same reader can continue.
+    """
+
+    events: list[Event]
+    next: str
+    position: int
+
+
+def parse_cursor(mirror: sqlite3.Connection, text: str, *, user_scope: int | None = None) -> int:
+    """Return the number of a cursor, negative within a gap.
+
+    Raises ValueError for a text of another form, UnknownCursor for another epoch or a future change. For a
+    reader with a user scope a future change has no events: the error would reveal the number of changes.
+    """
+    epoch, _, number_text = text.partition("-")
+    number = as_id(number_text)
+    if not (epoch.isascii() and epoch.isalnum()) or number is None:
+        raise ValueError(f"{text[:60]!r} is not a cursor.")
+    is_future = user_scope is None and abs(number) > _find_newest(mirror)
+    if epoch != change_log.get_epoch(mirror) or is_future:
+        raise UnknownCursor(
+            f"The cursor {text[:60]!r} is from before a restore, a rebuild or a power failure of Switchroom."
+            " Request without it, and read the calls since your last visit from /api/calls."
+        )
+    return number
+
+
+def newest_cursor(
+    mirror: sqlite3.Connection,
+    app: sqlite3.Connection,
+    *,
+    kinds: Collection[str] = KINDS,
+    user_scope: int | None = None,
+) -> str:
+    """Return the cursor after the newest change, with a user scope after the newest event of this user."""
+    oldest, newest = change_log.find_bounds(mirror)
+    end = newest or 0
+    while user_scope is not None and oldest is not None and end >= oldest:
+        rows = _read_rows(mirror, oldest - 1, end, kinds, "DESC")
+        visible = _select_visible(mirror, app, rows, user_scope)
+        if visible:
+            return visible[0].id
+        end = rows[-1]["id"] - 1 if len(rows) == BATCH_ROWS else oldest - 1
+    return _format_id(mirror, end)
+
+
+def read_events(
+    mirror: sqlite3.Connection,
+    app: sqlite3.Connection,
+    after: int,
+    *,
+    kinds: Collection[str],
+    user_scope: int | None,
+    limit: int,
+) -> Batch:
+    """Return at most `limit` events after the cursor number `after`, and before them GAP if changes are lost.
+
+    `kinds`: those of KINDS that the reader gets. After a gap, readers of any kind of CALL_KINDS get the
+    calls.
+    """
+    oldest, newest = change_log.find_bounds(mirror)
+    if after < 0 or (oldest is not None and after < oldest - 1):
+        return _read_gap(mirror, app, after, kinds, user_scope, limit)
+    events, position = _read_log(mirror, app, after, newest or 0, kinds, user_scope, limit)
+    shown = position if user_scope is None else events[-1].number if events else after
+    return Batch(events, _format_id(mirror, shown), position)
+
+
+def _read_log(
+    mirror: sqlite3.Connection,
+    app: sqlite3.Connection,
+    after: int,
+    newest: int,
+    kinds: Collection[str],
+    user_scope: int | None,
+    limit: int,
+) -> tuple[list[Event], int]:
+    """Return at most `limit` events of the change log, and the number of the last change that was read."""
+    events: list[Event] = []
+    while len(events) < limit and after < newest:
+        rows = _read_rows(mirror, after, newest, kinds)
+        events += _select_visible(mirror, app, rows, user_scope)
+        after = rows[-1]["id"] if len(rows) == BATCH_ROWS else newest
+    if len(events) > limit:
+        return events[:limit], events[limit - 1].number
+    return events, after
+
+
+def _read_gap(
+    mirror: sqlite3.Connection,
+    app: sqlite3.Connection,
+    after: int,
+    kinds: Collection[str],
+    user_scope: int | None,
+    limit: int,
+) -> Batch:
+    """Return the calls that have changed after a lost change, among the other events that are still stored.
+
+    Each call is returned once, with its present state, also if some of its events are stored.
+    """
+    oldest, newest = change_log.find_bounds(mirror)
+    begin, end, now = abs(after), newest or 0, clock.utc_text()
+    calls: list[Event] = []
+    if not set(kinds).isdisjoint(CALL_KINDS):
+        calls = [
+            Event(number, "", "call.updated", now, call_id)
+            for number, call_id in _list_changed(mirror, begin, end, user_scope, limit)
+        ]
+    stored_kinds = set(kinds).difference(CALL_KINDS)
+    stored_from = max(begin, (oldest or 1) - 1)
+    others, position = _read_log(mirror, app, stored_from, end, stored_kinds, user_scope, limit)
+    events = sorted([*calls, *others], key=lambda event: event.number)
+    is_finished = len(calls) < limit and position == end and len(events) <= limit
+    events = events[:limit]
+    next_number = end if is_finished else -events[-1].number
+    if after >= 0:
+        until = mirror.execute("SELECT at FROM _changes WHERE id = ?", (oldest,)).fetchone()[0]
+        events.insert(0, Event(begin, "", GAP, until, 0, since=_estimate_time(mirror, begin) or until))
+    events = [replace(event, number=-event.number, id=_format_id(mirror, -event.number)) for event in events]
+    return Batch(events, _format_id(mirror, next_number), next_number)
+
+
+def _read_rows(
+    mirror: sqlite3.Connection,
+    after: int,
+    up_to: int,
+    kinds: Collection[str],
+    order: Literal["ASC", "DESC"] = "ASC",
+) -> list[sqlite3.Row]:
+    """Return at most BATCH_ROWS rows of the change log that are events of `kinds`."""
+    return mirror.execute(
+        "SELECT id, at, topic, key, data FROM _changes WHERE id > ? AND id <= ?"
+        " AND (data ->> '$.event' IN (SELECT value FROM json_each(?)) OR topic = 'call_gone' AND ?)"
+        f" ORDER BY id {order} LIMIT ?",
+        (after, up_to, id_list(kinds), "call.updated" in kinds, BATCH_ROWS),
+    ).fetchall()
+
+
+def _select_visible(
+    mirror: sqlite3.Connection, app: sqlite3.Connection, rows: Sequence[sqlite3.Row], user_scope: int | None
+) -> list[Event]:
+    """Return the events of rows, without deleted calls and, with a user scope, records of other users."""
+    epoch = change_log.get_epoch(mirror)
+    events = [_parse_row(row, epoch) for row in rows]
+    viewer = UNLIMITED.limited_to(user_scope)
+    owners = live.find_owners(mirror, [_get_call(event) for event in events if event.kind in CALL_KINDS])
+    visible_ids: dict[str, set[int]] = {
+        kind: {call_id for call_id, user_id in owners.items() if viewer.can_see_call(user_id)}
+        for kind in CALL_KINDS
+    }
+    if user_scope is not None:
+        message_ids = {event.key for event in events if event.kind in MESSAGE_KINDS}
+        item_ids = {event.key for event in events if event.kind in CALLBACK_KINDS}
+        items = [item for id_ in item_ids if (item := callbacks.find_item(app, id_)) is not None]
+        own_messages = _select_messages(mirror, message_ids, user_scope)
+        own_items = {item.id for item in visible_callbacks.select_visible(mirror, viewer, items)}
+        visible_ids |= dict.fromkeys(MESSAGE_KINDS, own_messages) | dict.fromkeys(CALLBACK_KINDS, own_items)
+    return [
+        event
+        for event in events
+        if event.kind not in visible_ids or _get_call(event) in visible_ids[event.kind]
+    ]
+
+
+def _get_call(event: Event) -> int:
+    """Return the id whose owner decides who sees the event."""
+    return event.merged_into or event.key
+
+
+def _select_messages(mirror: sqlite3.Connection, message_ids: Collection[int], user_id: int) -> set[int]:
+    rows = mirror.execute(
+        "SELECT id FROM sms WHERE user_id = ? AND id IN (SELECT value FROM json_each(?))",
+        (user_id, id_list(message_ids)),
+    )
+    return {row["id"] for row in rows}
+
+
+def _parse_row(row: sqlite3.Row, epoch: str) -> Event:
+    data = json.loads(row["data"])
+    return Event(
+        row["id"],
+        f"{epoch}-{row['id']}",
+        data.get("event", "call.updated"),
+        row["at"],
+        int(row["key"]),
+        tuple(data.get("changed", ())),
+        data.get("late", False),
+        data.get("into"),
+    )
+
+
+def _list_changed(
+    mirror: sqlite3.Connection, after: int, up_to: int, user_scope: int | None, limit: int
+) -> list[tuple[int, int]]:
+    """Return change number and id of the calls that changed, by change number."""
+    rows = mirror.execute(
+        "SELECT change_no, id FROM _calls WHERE change_no > ? AND change_no <= ?"
+        " AND (? IS NULL OR user_id = ?) ORDER BY change_no LIMIT ?",
+        (after, up_to, user_scope, user_scope, limit),
+    )
+    return [tuple(row) for row in rows]
+
+
+def _estimate_time(mirror: sqlite3.Connection, number: int) -> str | None:
+    """Return a time (UTC text) not after the change `number`, which is no longer stored.
+
+    It is that of the last call whose last change is before this number; None without calls.
+    """
+    row = mirror.execute(
+        "SELECT max(at) FROM (SELECT coalesce(ended_at, started_at) AS at FROM _calls WHERE change_no <= ?"
+        " ORDER BY change_no DESC LIMIT ?)",
+        (number, GAP_CALLS),
+    ).fetchone()
+    return None if row[0] is None else str(row[0])
+
+
+def _find_newest(mirror: sqlite3.Connection) -> int:
+    return change_log.find_bounds(mirror)[1] or 0
+
+
+def _format_id(mirror: sqlite3.Connection, number: int) -> str:
+    return f"{change_log.get_epoch(mirror)}-{number}"
