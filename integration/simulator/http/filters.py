@@ -7,48 +7,38 @@ The response to an invalid filter is `400 {"message": "Filtration error"}`.
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import orjson
 
 Record = dict[str, Any]
-RecordTest = Callable[[Record], bool]
+ValueTest = Callable[[Any], bool]
 
 MAX_LIMIT = 5000
 # The default is undocumented and was not observed. The vendor's command line tool uses 25
 # (docs/platform.md#3-collections).
 DEFAULT_LIMIT = 25
 
-_OPERATORS = {
-    alias: operator
-    for operator, aliases in {
-        "eq": "eq =",
-        "ne": "ne neq <> !=",
-        "lt": "lt <",
-        "lte": "lte <=",
-        "gt": "gt >",
-        "gte": "gte >=",
-        "in": "in",
-        "like": "like",
-        "notlike": "notlike",
-    }.items()
-    for alias in aliases.split()
+_SPELLINGS = {
+    "eq": "eq =",
+    "ne": "ne neq <> !=",
+    "lt": "lt <",
+    "lte": "lte <=",
+    "gt": "gt >",
+    "gte": "gte >=",
+    "in": "in",
+    "like": "like",
+    "notlike": "notlike",
 }
+_OPERATORS = {spelling: name for name, spellings in _SPELLINGS.items() for spelling in spellings.split()}
+_COMPARISONS = {"lt": operator.lt, "lte": operator.le, "gt": operator.gt, "gte": operator.ge}
 
 
 class QueryRefused(Exception):
     """Invalid query. The message is in the platform's wording."""
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    """Page of records, and the number of all matching records."""
-
-    records: list[Record]
-    total: int
 
 
 def select(
@@ -57,44 +47,45 @@ def select(
     args: Mapping[str, str],
     *,
     unfilterable: frozenset[str] = frozenset(),
-) -> Page:
-    """Select the page of `records` for the query parameters `args`.
+) -> tuple[list[Record], int]:
+    """Return the page of `records` for the query parameters `args`, and the number of all that match.
 
     `records`: in the order of the collection, by id.
     `fields`: names that the query may use, except `unfilterable` names in filters.
     Raises QueryRefused.
     """
-    tests = [*compile_filter(args.get("filter"), fields, unfilterable)]
-    matches = (
-        [record for record in records if all(test(record) for test in tests)] if tests else list(records)
-    )
-    group = args.get("group_by")
+    matches = list(records)
+    for test in _compile_filter(args.get("filter"), fields, unfilterable):
+        matches = [record for record in matches if test(record)]
+    group, sort = args.get("group_by"), args.get("sort")
     if group:
-        matches = _group_records(matches, group, fields)
-    sort = args.get("sort")
+        if group not in fields:
+            raise QueryRefused("Grouping error")
+        newest = {_normalize_value(record.get(group)): record for record in matches}
+        matches = sorted(newest.values(), key=lambda record: _make_sort_key(record.get("id")))
     # A real client sends `-calldate`. The platform's response is unknown; the simulator sorts by id.
     if sort and not sort.startswith("-"):
         if sort not in fields:
             raise QueryRefused("Sorting error")
-        matches.sort(
-            key=lambda record: _make_sort_key(record.get(sort)), reverse=args.get("dir", "").upper() == "DESC"
-        )
-    page, limit = (
-        _parse_positive_integer(args, "page", 1),
-        min(_parse_positive_integer(args, "limit", DEFAULT_LIMIT), MAX_LIMIT),
-    )
-    start = (page - 1) * limit
-    return Page(matches[start : start + limit], len(matches))
-
-
-def compile_filter(
-    text: str | None, fields: Sequence[str], unfilterable: frozenset[str] = frozenset()
-) -> list[RecordTest]:
-    """Compile a `filter` parameter to tests that must all pass. Raises QueryRefused."""
-    if not text:
-        return []
+        is_descending = args.get("dir", "").upper() == "DESC"
+        matches.sort(key=lambda record: _make_sort_key(record.get(sort)), reverse=is_descending)
     try:
-        entries = orjson.loads(text)
+        page, limit = (
+            max(1, int(args.get(name) or default))
+            for name, default in (("page", 1), ("limit", DEFAULT_LIMIT))
+        )
+    except ValueError as error:
+        raise QueryRefused("Validation error") from error
+    start = (page - 1) * min(limit, MAX_LIMIT)
+    return matches[start : start + min(limit, MAX_LIMIT)], len(matches)
+
+
+def _compile_filter(
+    text: str | None, fields: Sequence[str], unfilterable: frozenset[str]
+) -> list[Callable[[Record], bool]]:
+    """Compile a `filter` parameter to tests that must all pass. Raises QueryRefused."""
+    try:
+        entries = orjson.loads(text) if text else []
     except orjson.JSONDecodeError as error:
         raise QueryRefused("Filtration error") from error
     if not isinstance(entries, list):
@@ -102,88 +93,67 @@ def compile_filter(
     return [_compile_condition(entry, fields, unfilterable) for entry in entries]
 
 
-def _compile_condition(entry: Any, fields: Sequence[str], unfilterable: frozenset[str]) -> RecordTest:
-    if not isinstance(entry, dict) or "property" not in entry or "value" not in entry:
+def _compile_condition(
+    entry: Any, fields: Sequence[str], unfilterable: frozenset[str]
+) -> Callable[[Record], bool]:
+    if not isinstance(entry, dict) or not {"property", "value"} <= entry.keys():
         raise QueryRefused("Filtration error")
     name, value = entry["property"], entry["value"]
-    operator = _OPERATORS.get(str(entry.get("operator", "eq")).lower())
-    is_list = isinstance(value, list)
-    if operator is None or name not in fields or name in unfilterable or isinstance(value, dict):
+    operator_name = _OPERATORS.get(str(entry.get("operator", "eq")).lower())
+    if (
+        operator_name is None
+        or name not in fields
+        or name in unfilterable
+        or isinstance(value, dict)
+        or isinstance(value, list) != (operator_name == "in")
+    ):
         raise QueryRefused("Filtration error")
-    if is_list != (operator == "in"):
-        raise QueryRefused("Filtration error")
-    if operator == "in":
-        allowed_values = {key for item in value for key in _list_equal_values(item)}
-        return lambda record: _normalize_value(record.get(name)) in allowed_values
-    if value is None and operator in ("eq", "ne"):
-        return lambda record: (record.get(name) is None) == (operator == "eq")
-    if operator in ("eq", "ne"):
-        equal_values, is_equal = _list_equal_values(value), operator == "eq"
-        return lambda record: (
-            record.get(name) is not None and (_normalize_value(record[name]) in equal_values) == is_equal
-        )
-    if operator in ("like", "notlike"):
-        matches, is_like = _compile_pattern(str(value)), operator == "like"
-        return lambda record: record.get(name) is not None and matches(_format_text(record[name])) == is_like
-    return _compile_comparison(operator, name, value)
-
-
-def _compile_comparison(operator: str, name: str, value: Any) -> RecordTest:
     if value is None:
-        return lambda _: False
-    number = _parse_number(value)
-
-    def compare(record: Record) -> int | None:
-        field_value = record.get(name)
-        if field_value is None:
-            return None
-        if isinstance(field_value, (int, float)):
-            if number is None:
-                return None
-            return (field_value > number) - (field_value < number)
-        text = str(value)
-        return (str(field_value) > text) - (str(field_value) < text)
-
-    accepted_results = {"lt": (-1,), "lte": (-1, 0), "gt": (1,), "gte": (1, 0)}[operator]
-    return lambda record: compare(record) in accepted_results
+        return lambda record: (
+            operator_name in ("eq", "ne") and (record.get(name) is None) == (operator_name == "eq")
+        )
+    test = _compile_test(operator_name, value)
+    return lambda record: record.get(name) is not None and test(record[name])
 
 
-def _compile_pattern(pattern: str) -> Callable[[str], bool]:
-    needle = pattern.lower()
-    if "%" not in needle:
-        return lambda text: needle in text.lower()
-    segments = [re.escape(part) for part in needle.split("%")]
-    expression = re.compile(".*".join(segments).replace("_", "."), re.DOTALL)
-    return lambda text: expression.fullmatch(text.lower()) is not None
+def _compile_test(operator_name: str, value: Any) -> ValueTest:
+    """Compile the test of an operator for values other than null."""
+    text, number = str(value), _parse_number(value)
+    if operator_name in ("eq", "ne", "in"):
+        values = value if operator_name == "in" else [value]
+        allowed_values = {equal for entry in values for equal in _list_equal_values(entry)}
+        return lambda actual: (_normalize_value(actual) in allowed_values) == (operator_name != "ne")
+    if operator_name in ("like", "notlike"):
+        pattern = text.lower() if "%" in text else f"%{text.lower()}%"
+        segments = ".*".join(map(re.escape, pattern.split("%")))
+        expression = re.compile(segments.replace("_", ".") if "%" in text else segments, re.DOTALL)
+        return lambda actual: (
+            (expression.fullmatch(_format_text(actual).lower()) is not None) == (operator_name == "like")
+        )
+    compare = _COMPARISONS[operator_name]
+    return lambda actual: (
+        number is not None and compare(actual, number)
+        if isinstance(actual, (int, float))
+        else compare(str(actual), text)
+    )
 
 
 def _normalize_value(value: Any) -> Any:
-    return int(value) if isinstance(value, bool) else value if not isinstance(value, (list, dict)) else None
+    return int(value) if isinstance(value, bool) else None if isinstance(value, (list, dict)) else value
 
 
 def _list_equal_values(value: Any) -> tuple[Any, ...]:
-    """Return the values equal to `value`.
-
-    They include the number for numeric text, and the text for a number.
-    """
+    """Return the values equal to `value`: also the number for numeric text, and the text for a number."""
     value = _normalize_value(value)
-    if isinstance(value, str):
-        number = _parse_number(value)
-        return (value,) if number is None else (value, number)
-    if isinstance(value, (int, float)):
-        return (value, str(value))
-    return (value,)
+    number = _parse_number(value)
+    return (value,) if number is None else (value, number, str(value))
 
 
-def _parse_number(value: Any) -> float | int | None:
-    if isinstance(value, (int, float)):
-        return value
-    for convert in (int, float):
-        try:
-            return convert(value)
-        except (TypeError, ValueError):
-            continue
-    return None
+def _parse_number(value: Any) -> float | None:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return None
 
 
 def _format_text(value: Any) -> str:
@@ -191,27 +161,7 @@ def _format_text(value: Any) -> str:
 
 
 def _make_sort_key(value: Any) -> tuple[int, Any]:
-    if value is None:
-        return (0, 0)
-    if isinstance(value, (int, float)):
-        return (1, value)
-    return (2, _format_text(value))
-
-
-def _group_records(records: list[Record], name: str, fields: Sequence[str]) -> list[Record]:
-    if name not in fields:
-        raise QueryRefused("Grouping error")
-    newest: dict[Any, Record] = {}
-    for record in records:
-        newest[_normalize_value(record.get(name))] = record
-    return sorted(newest.values(), key=lambda record: _make_sort_key(record.get("id")))
-
-
-def _parse_positive_integer(args: Mapping[str, str], name: str, default: int) -> int:
-    text = args.get(name)
-    if text is None or text == "":
-        return default
-    try:
-        return max(1, int(text))
-    except ValueError as error:
-        raise QueryRefused("Validation error") from error
+    """Return a key that sorts null before numbers before text."""
+    if value is None or isinstance(value, (int, float)):
+        return int(value is not None), value or 0
+    return 2, _format_text(value)

@@ -97,7 +97,6 @@ def select_page(
         g.faults["shuffle"].rng.shuffle(records)
         arguments.pop("sort", None)
     try:
-        page = filters.select(records, fields, arguments, unfilterable=unfilterable)
+        return filters.select(records, fields, arguments, unfilterable=unfilterable)
     except filters.QueryRefused as error:
         raise ErrorResponse(400, str(error)) from error
-    return page.records, page.total
