@@ -21,35 +21,23 @@ Record = dict[str, Any]
 # The meanings of monitor_state are undocumented. A live call has `A` while the user's setting records it.
 MONITOR_STATES = {"start": "A", "resume": "A", "A": "A", "pause": "P", "P": "P"}
 """monitor_state in records by its values in bodies."""
-_POSITIONS = {"left": 1, "right": 2}
-
-
-def _report_id(value: Any) -> int:
-    report_id = bodies.integer(value)
-    if report_id not in list_code_values("reportschedules", "report_id"):
-        raise ValueError
-    return report_id
+_POSITIONS = {"left": 1, "right": 2, "1": 1, "2": 2}
 
 
 def _frequency(value: Any) -> str:
     """Validate a frequency object; return the JSON text of its record."""
     frequency = bodies.json_object(value)
     bodies.one_of("D", "W", "M")(frequency.get("type"))
-    for name, minimum, maximum in (("time_of_day", 0, 23), ("day_of_week", 0, 7), ("day_of_month", 1, 31)):
-        for entry in bodies.list_of(bodies.integer)(frequency.get(name, [])):
-            if not minimum <= entry <= maximum:
-                raise ValueError
+    for name, maximum in (("time_of_day", 23), ("day_of_week", 7), ("day_of_month", 31)):
+        values = bodies.list_of(bodies.integer)(frequency.get(name, []))
+        if not all((name == "day_of_month") <= entry <= maximum for entry in values):
+            raise ValueError
     return orjson.dumps(frequency).decode()
 
 
 def _position(value: Any) -> int:
     """Return the number of 'left' or 'right', or the number itself."""
-    if isinstance(value, str) and value in _POSITIONS:
-        return _POSITIONS[value]
-    position = bodies.integer(value)
-    if position not in _POSITIONS.values():
-        raise ValueError
-    return position
+    return _POSITIONS[bodies.one_of(*_POSITIONS)(str(value))]
 
 
 def _countries(value: Any) -> str:
@@ -83,7 +71,9 @@ _FIELD_CHECKS: dict[str, Check] = {
     "emails": lambda value: ",".join(bodies.list_of(bodies.email)(value)),
     "format": bodies.one_of(*list_code_values("reportschedules", "format")),
     "status": bodies.one_of("A", "P"),
-    "report_id": _report_id,
+    "report_id": lambda value: bodies.one_of(*list_code_values("reportschedules", "report_id"))(
+        bodies.integer(value)
+    ),
     "frequency": _frequency,
     "position": _position,
     "allowed_countries": _countries,
