@@ -92,83 +92,56 @@ class Handler(WSGIRequestHandler):
         raise AttributeError(name)
 
     def respond(self) -> None:
-        body = self._read_body()
-        if body is None:
+        length = self.headers.get("Content-Length", "?" if "Transfer-Encoding" in self.headers else "0")
+        if not length.isdecimal() or int(length) > MAX_BODY:
+            self.close_connection = True
+            self.send_error(413 if length.isdecimal() else 400)
             return
         environ = self.get_environ() | {
-            "wsgi.input": io.BytesIO(body),
+            "wsgi.input": io.BytesIO(self.rfile.read(int(length))),
             "RAW_URI": self.path,
             "REMOTE_PORT": str(self.client_address[1]),
-            "CONTENT_LENGTH": str(len(body)),
+            "CONTENT_LENGTH": length,
             WIRE_FAULT_KEY: (wire_fault := WireFault()),
         }
         chunks, status, headers = run_wsgi_app(self.server.application, environ, buffered=True)
         self._send_response(status, list(headers), b"".join(chunks), wire_fault)
 
-    def _read_body(self) -> bytes | None:
-        if "chunked" in self.headers.get("Transfer-Encoding", "").lower():
-            return self._read_chunked_body()
-        try:
-            length = int(self.headers.get("Content-Length") or 0)
-        except ValueError:
-            length = -1
-        if not 0 <= length <= MAX_BODY:
-            self.close_connection = True
-            self.send_error(413 if length > 0 else 400)
-            return None
-        return self.rfile.read(length) if length else b""
-
-    def _read_chunked_body(self) -> bytes | None:
-        chunks: list[bytes] = []
-        while True:
-            size = int(self.rfile.readline(64).split(b";")[0] or b"0", 16)
-            if size == 0:
-                while self.rfile.readline(1024) not in (b"\r\n", b"\n", b""):
-                    pass
-                return b"".join(chunks)
-            chunks.append(self.rfile.read(size))
-            self.rfile.readline(8)
-
     def _send_response(
         self, status: str, headers: list[tuple[str, str]], body: bytes, wire_fault: WireFault
     ) -> None:
         stop = self.server.stopping
+        stop.wait(wire_fault.hang or wire_fault.delay)
         if wire_fault.hang:
-            stop.wait(wire_fault.hang)
             self.close_connection = True
             return
-        if wire_fault.delay:
-            stop.wait(wire_fault.delay)
         header_lines = [f"HTTP/1.1 {status}"]
         if wire_fault.broken_headers:
             # The vendor's command line tool received this invalid header name
             # (docs/platform.md#15-rate-limits).
             header_lines += ["Too Many Requests\x01: slow down", "no colon here at all"]
             self.close_connection = True
-        has_no_body = self.command == "HEAD" or status[:3] in ("204", "304")
-        header_lines += [f"{k}: {v}" for k, v in headers if k.lower() not in ("content-length", "connection")]
-        if self.command == "HEAD":
-            header_lines += [f"{k}: {v}" for k, v in headers if k.lower() == "content-length"]
-        elif status[:3] != "204" and wire_fault.no_length is None:
-            header_lines.append(f"Content-Length: {len(body)}")
+        has_length = not status.startswith("204") and wire_fault.no_length is None
+        header_lines += [
+            f"{name}: {value}" for name, value in headers if has_length or name.lower() != "content-length"
+        ]
         sent_share = wire_fault.truncate if wire_fault.truncate is not None else wire_fault.no_length
-        if self.close_connection or sent_share is not None:
-            header_lines.append("Connection: close")
-        # Headers and body are sent in one write: real clients read once (docs/platform.md#16-clients).
-        header_block = "\r\n".join(header_lines).encode("latin-1") + b"\r\n\r\n"
-        payload = b"" if has_no_body else body
         if sent_share is not None:
-            self.wfile.write(header_block + payload[: int(len(payload) * sent_share)])
+            body = body[: int(len(body) * sent_share)]
             self.close_connection = True
-        elif wire_fault.drip and payload:
-            self.wfile.write(header_block)
-            chunk_size = max(1, len(payload) // 20)
-            for position in range(0, len(payload), chunk_size):
-                if stop.wait(wire_fault.drip / 20):
-                    break
-                self.wfile.write(payload[position : position + chunk_size])
-        else:
-            self.wfile.write(header_block + payload)
+        if self.close_connection:
+            header_lines.append("Connection: close")
+        header_block = "\r\n".join(header_lines).encode("latin-1") + b"\r\n\r\n"
+        if not wire_fault.drip or sent_share is not None:
+            # Headers and body are sent in one write: real clients read once (docs/platform.md#16-clients).
+            self.wfile.write(header_block + body)
+            return
+        self.wfile.write(header_block)
+        chunk_size = max(1, len(body) // 20)
+        for position in range(0, len(body), chunk_size):
+            if stop.wait(wire_fault.drip / 20):
+                break
+            self.wfile.write(body[position : position + chunk_size])
 
 
 class SimulatorServer(socketserver.ThreadingTCPServer):
