@@ -87,9 +87,7 @@ def _add_request_hooks(app: Flask) -> None:
         g.simulator_context = context
         g.started = clock.monotonic()
         g.token = None
-        g.faults = {
-            fault.kind: fault for fault in context.faults.draw_for_request(request.method, request.path)
-        }
+        g.faults = context.faults.draw(request.method, request.path)
         if "status" in g.faults:
             return _make_fault_response(g.faults["status"])
         if request.method == "OPTIONS" or _PUBLIC_PATHS.match(request.path):

@@ -103,12 +103,12 @@ class WebhookSender:
     def send(self, event: Record) -> None:
         """Queue a webhook without waiting for its delivery."""
         name = str(event.get("event_name") or event.get("nome_do_evento"))
-        faults = {fault.kind: fault for fault in self.faults.draw_for_webhook(name)}
+        faults = self.faults.draw("POST", name, for_webhook=True)
         body = orjson.dumps(event).replace(b"/", b"\\/")
         with self._changed:
             due_at = clock.monotonic()
             if "webhook-delay" in faults:
-                due_at += faults["webhook-delay"].get_number()
+                due_at += faults["webhook-delay"].get_number(0.0)
             if "webhook-reorder" in faults:
                 due_at += 0.05 + self._rng.random() * 1.5
             due_times = [due_at, due_at + self._rng.random()] if "webhook-duplicate" in faults else [due_at]

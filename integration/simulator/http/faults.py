@@ -37,15 +37,22 @@ import re
 import threading
 from dataclasses import dataclass, field
 
-_KINDS_WITH_VALUE = frozenset({"status", "hang", "slow", "drip", "webhook-delay"})
-_KINDS = _KINDS_WITH_VALUE | {
-    *("truncate", "malformed", "html", "empty", "double-row", "short-page", "short-list", "shuffle"),
-    *("no-length", "wrong-file", "expire-token"),
-    *("webhook-drop", "webhook-duplicate", "webhook-reorder"),
+_NUMBER = r"\d+(\.\d+)?"
+_VALUES = {
+    "status": r"\d{3}(/\d+)?",
+    **dict.fromkeys(("hang", "slow", "drip", "webhook-delay"), _NUMBER),
+    **dict.fromkeys(("truncate", "no-length"), f"({_NUMBER})?"),
+    "malformed": "(json|headers)?",
+    "wrong-file": "(short|html|zero)?",
+    **dict.fromkeys(
+        ("html", "empty", "double-row", "short-page", "short-list", "shuffle", "expire-token"), ""
+    ),
+    **dict.fromkeys(("webhook-drop", "webhook-duplicate", "webhook-reorder"), ""),
 }
-_ALLOWED_VALUES = {"malformed": ("json", "headers"), "wrong-file": ("short", "html", "zero")}
-_FAULT_PATTERN = re.compile(
-    r"^(?P<kind>[a-z0-9-]+)(=(?P<value>[a-z0-9./]+))?(:(?P<probability>[0-9.]+))?(\*(?P<times>\d+))?(@(?P<where>.+))?$"
+"""Patterns of values by kind of fault."""
+_ENTRY = re.compile(
+    r"(?P<kind>[a-z-]+)(=(?P<value>[^:*@]+))?(:(?P<probability>0(\.\d+)?|1(\.0+)?))?"
+    r"(\*(?P<times>\d+))?(@((?P<method>[A-Za-z]+) )?(?P<path>.+))?"
 )
 
 
@@ -67,11 +74,7 @@ class Fault:
     rng: random.Random = field(repr=False)
     happened_count: int = 0
 
-    @property
-    def is_webhook(self) -> bool:
-        return self.kind.startswith("webhook-")
-
-    def get_number(self, default: float = 0.0) -> float:
+    def get_number(self, default: float) -> float:
         return float(self.value) if self.value is not None else default
 
     def matches(self, method: str, path: str) -> bool:
@@ -98,8 +101,8 @@ class ActiveFaults:
     def add(self, spec: str) -> None:
         """Activate all faults of `spec`. Raises InvalidFaultSpec without activating any of them."""
         entries = [entry.strip() for entry in spec.split(",") if entry.strip()]
-        parsed = [parse(entry, self._seed, self._count + n) for n, entry in enumerate(entries)]
         with self._lock:
+            parsed = [parse(entry, self._seed, self._count + n) for n, entry in enumerate(entries)]
             self._count += len(parsed)
             self._faults = [*self._faults, *parsed]
 
@@ -113,63 +116,39 @@ class ActiveFaults:
                 {"fault": f.text, "happened": f.happened_count, "left": f.remaining} for f in self._faults
             ]
 
-    def draw_for_request(self, method: str, path: str) -> list[Fault]:
-        """Draw the faults of a request and count them."""
-        return self._draw(method, path, for_webhook=False)
+    def draw(self, method: str, path: str, *, for_webhook: bool = False) -> dict[str, Fault]:
+        """Draw the faults of a request or a webhook, by kind, and count them.
 
-    def draw_for_webhook(self, event_name: str) -> list[Fault]:
-        """Draw the faults of a webhook and count them."""
-        return self._draw("POST", event_name, for_webhook=True)
-
-    def _draw(self, method: str, path: str, *, for_webhook: bool) -> list[Fault]:
-        drawn = []
+        `path`: for a webhook the name of its event.
+        """
+        drawn = {}
         with self._lock:
             for fault in self._faults:
-                if fault.is_webhook != for_webhook or fault.remaining == 0 or not fault.matches(method, path):
+                is_possible = fault.remaining != 0 and fault.kind.startswith("webhook-") == for_webhook
+                if not is_possible or not fault.matches(method, path):
                     continue
                 if fault.probability < 1 and fault.rng.random() >= fault.probability:
                     continue
                 fault.happened_count += 1
                 if fault.remaining is not None:
                     fault.remaining -= 1
-                drawn.append(fault)
+                drawn[fault.kind] = fault
         return drawn
 
 
 def parse(entry: str, seed: int = 0, number: int = 0) -> Fault:
     """Parse one entry of a specification. Raises InvalidFaultSpec."""
-    match = _FAULT_PATTERN.match(entry)
-    if match is None or match["kind"] not in _KINDS:
-        raise InvalidFaultSpec(f"fault {entry!r}: unknown fault; see `simulator --help`")
-    kind, value = match["kind"], match["value"]
-    if kind in _KINDS_WITH_VALUE and value is None:
-        raise InvalidFaultSpec(f"fault {entry!r}: a value is required: {kind}=…")
-    allowed = _ALLOWED_VALUES.get(kind)
-    if value is not None:
-        if allowed is not None and value not in allowed:
-            raise InvalidFaultSpec(f"fault {entry!r}: the value must be one of {', '.join(allowed)}")
-        if allowed is None:
-            try:
-                [float(part) for part in value.split("/")]
-            except ValueError:
-                raise InvalidFaultSpec(f"fault {entry!r}: {value!r} is not a number") from None
-    try:
-        probability = float(match["probability"]) if match["probability"] else 1.0
-    except ValueError:
-        probability = -1.0
-    if not 0 <= probability <= 1:
-        raise InvalidFaultSpec(f"fault {entry!r}: the probability must be between 0 and 1")
-    method, path = None, match["where"]
-    if path and " " in path:
-        method, path = path.split(" ", 1)
-        method = method.upper()
+    match = _ENTRY.fullmatch(entry)
+    pattern = match and _VALUES.get(match["kind"])
+    if match is None or pattern is None or not re.fullmatch(pattern, match["value"] or ""):
+        raise InvalidFaultSpec(f"fault {entry!r}: unknown kind, value or probability; see `simulator --help`")
     return Fault(
         text=entry,
-        kind=kind,
-        value=value,
-        probability=probability,
+        kind=match["kind"],
+        value=match["value"],
+        probability=float(match["probability"] or 1),
         remaining=int(match["times"]) if match["times"] else None,
-        method=method,
-        path=path,
+        method=match["method"] and match["method"].upper(),
+        path=match["path"],
         rng=random.Random(f"fault {seed} {number} {entry}"),
     )

@@ -177,7 +177,7 @@ def test_active_faults_can_be_listed_and_cleared(begin):
 def test_the_same_seed_draws_the_same_faults():
     def draws(seed: int) -> list[bool]:
         faults = ActiveFaults(seed, "status=500:0.3")
-        return [bool(faults.draw_for_request("GET", "/cdrs")) for _ in range(200)]
+        return [bool(faults.draw("GET", "/cdrs")) for _ in range(200)]
 
     assert draws(1) == draws(1) != draws(2)
     assert 30 < sum(draws(1)) < 90

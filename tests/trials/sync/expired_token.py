@@ -57,17 +57,17 @@ class ExpiredToken(Trial):
     def _expire_at_each(self) -> None:
         """Let the token expire at the first request, then at the second, and so on."""
         faults, turn, requests = self.simulator.context.faults, 0, 0
-        draw = faults.draw_for_request
+        draw = faults.draw
 
-        def expire(method: str, path: str) -> Any:
+        def expire(method: str, path: str, **options: Any) -> Any:
             nonlocal requests
             if path != "/login":
                 requests += 1
                 if requests == turn:
                     faults.add("expire-token*1")
-            return draw(method, path)
+            return draw(method, path, **options)
 
-        self.patch(faults, "draw_for_request", expire)
+        self.patch(faults, "draw", expire)
         while requests >= turn:
             turn, requests = turn + 1, 0
             with self.open_mirror(self.simulator, **_make_settings(self.simulator.admin)) as mirror:
