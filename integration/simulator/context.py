@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import deque
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -16,7 +17,6 @@ from integration.simulator.calls.world import World
 from integration.simulator.http.faults import ActiveFaults
 from integration.simulator.records.authentication import LoginService, Token
 from integration.simulator.records.people import Person
-from integration.simulator.records.registrations import Registrations
 
 Record = dict[str, Any]
 
@@ -28,6 +28,7 @@ class SimulatorContext:
     """Services and state of one simulator.
 
     `request_log`: received requests, newest last, at most _LOG_SIZE.
+    `registrations`: sign-ups by hash; `registration_rng`: generator of their hashes and codes.
     `outage_until`: end of a simulated outage, monotonic seconds.
     """
 
@@ -38,7 +39,8 @@ class SimulatorContext:
     player: Player
     traffic: Traffic
     traffic_generator: TrafficGenerator
-    registrations: Registrations
+    registration_rng: random.Random
+    registrations: dict[str, Any] = field(default_factory=dict)
     request_log: deque[Record] = field(default_factory=lambda: deque(maxlen=_LOG_SIZE))
     outage_until: float = 0.0
 

@@ -22,7 +22,6 @@ from integration.simulator.http.faults import ActiveFaults
 from integration.simulator.http.transport import SimulatorServer
 from integration.simulator.records.authentication import TOKEN_IDLE_SECONDS, LoginService
 from integration.simulator.records.people import Person
-from integration.simulator.records.registrations import Registrations
 from integration.simulator.server import create_app
 
 
@@ -126,7 +125,7 @@ def start(
         player=player,
         traffic=traffic,
         traffic_generator=TrafficGenerator(traffic, is_office_day=office_day),
-        registrations=Registrations(world.account, random.Random(f"registrations {seed}")),
+        registration_rng=random.Random(f"registrations {seed}"),
     )
     tls = None
     if tls_cert is not None:

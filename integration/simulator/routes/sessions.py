@@ -14,7 +14,8 @@ from integration.simulator.http.responses import (
     make_no_content_response,
     make_validation_error,
 )
-from integration.simulator.records.authentication import LoginService, Token
+from integration.simulator.records.authentication import LoginService, Token, print_mail
+from integration.simulator.records.people import Person
 from integration.simulator.routes.reads import select_page
 
 _TOKEN_FIELDS = ("token", "name", "user_id", "expiry", "created_at")
@@ -76,19 +77,20 @@ def _add_password_routes(app: Flask) -> None:
     The texts of e-mails are printed on standard error. /_simulator/account shows the last reset token.
     """
 
-    def read_email() -> str:
-        return str(_EMAIL_FORM.read(bodies.read_object())["email"])
+    def read_person() -> Person:
+        person = _get_login_service().find_person(_EMAIL_FORM.read(bodies.read_object())["email"])
+        if person is None:
+            raise make_validation_error("email")
+        return person
 
     @app.post("/confirmation")
     def resend_confirmation() -> Response:
-        if not _get_login_service().resend_confirmation(read_email()):
-            raise make_validation_error("email")
+        print_mail(f"{read_person().email} is confirmed already")
         return make_json_response({"message": "Confirmation e-mail has been sent."})
 
     @app.post("/password")
     def begin_password_reset() -> Response:
-        if not _get_login_service().begin_reset(read_email()):
-            raise make_validation_error("email")
+        _get_login_service().begin_reset(read_person())
         return make_json_response({"message": "Password reset e-mail has been sent."})
 
     @app.post("/reset")
@@ -122,7 +124,8 @@ def _add_token_routes(app: Flask) -> None:
 
     @app.delete("/apitokens/<token>")
     def delete_token(token: str) -> Response:
-        own_tokens = {entry.secret for entry in _get_login_service().list_api_keys(get_current_user())}
-        if token not in own_tokens or not _get_login_service().revoke(token):
+        service = _get_login_service()
+        if token not in [key.secret for key in service.list_api_keys(get_current_user())]:
             raise ErrorResponse(404, "Resource not found")
+        service.revoke(token)
         return make_no_content_response()
