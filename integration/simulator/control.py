@@ -155,13 +155,13 @@ def _add_call_routes(app: Flask, context: SimulatorContext) -> None:
     @app.post("/_simulator/sms")
     def receive_sms() -> Response:
         body = _read_body(_SMS_KEYS)
-        ddi = context.world.account.ddis[0]
-        default_person = ddi.target if isinstance(ddi.target, Person) else context.world.account.ordinary_user
+        ddi = context.world.ddis[0]
+        default_person = context.world.find_person(ddi["target_id"]) or context.world.ordinary_user
         person = _find_person(context, body["user"]) if "user" in body else default_person
         player = context.traffic.quiet_player if body.get("silent") else context.player
         record, event = player.receive_sms(
             str(body.get("from", "447700900123")),
-            str(body.get("to", ddi.e164)),
+            str(body.get("to", ddi["e164"])),
             str(body.get("message", "Hello, this is a test message")),
             person,
             clock.unix(),
@@ -195,7 +195,7 @@ def _parse_call_options(context: SimulatorContext, body: Record) -> CallOptions:
         ring_seconds=None if body.get("ring_seconds") is None else float(body["ring_seconds"]),
     )
     if body.get("to") is not None:
-        options.ddi = next((x for x in context.world.account.ddis if x.e164 == str(body["to"])), None)
+        options.ddi = next((x for x in context.world.ddis if x["e164"] == str(body["to"])), None)
         if options.ddi is None:
             raise InvalidControlRequest(f"to: {body['to']} is not a number of the account")
     return options
@@ -204,7 +204,7 @@ def _parse_call_options(context: SimulatorContext, body: Record) -> CallOptions:
 def _find_person(context: SimulatorContext, name: object) -> Person | None:
     if name is None:
         return None
-    for person in context.world.account.people:
+    for person in context.world.people:
         if str(name) in (str(person.id), person.ext, person.email):
             return person
     raise InvalidControlRequest(f"user: no user has the id, extension or e-mail {name}")
@@ -213,7 +213,7 @@ def _find_person(context: SimulatorContext, name: object) -> Person | None:
 def _find_group(context: SimulatorContext, group_id: object) -> Group | None:
     if group_id is None:
         return None
-    for group in context.world.account.groups:
+    for group in context.world.groups:
         if str(group.id) == str(group_id):
             return group
     raise InvalidControlRequest(f"group: no group has the id {group_id}")
@@ -288,14 +288,14 @@ def _add_state_routes(app: Flask, context: SimulatorContext) -> None:
                 "code": context.login_service.codes.get(person.email),
                 "online": person.is_online,
             }
-            for person in context.world.account.people
+            for person in context.world.people
         ]
         groups = [
             copy_attributes(group, "id kind name strategy ring_time")
             | {"users": [member.id for member in group.members]}
-            for group in context.world.account.groups
+            for group in context.world.groups
         ]
-        ddis = [copy_attributes(ddi, "e164 name") for ddi in context.world.account.ddis]
+        ddis = [{"e164": ddi["e164"], "name": ddi["name"]} for ddi in context.world.ddis]
         return _make_json_response({"people": people, "groups": groups, "lines": ddis})
 
     @app.get("/_simulator/state")

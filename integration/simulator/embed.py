@@ -52,17 +52,17 @@ class Simulator:
     @property
     def admin(self) -> Person:
         """Administrator of the account, with `.id`, `.email`, `.password` and `.api_key`."""
-        return self.context.world.account.admin
+        return self.context.world.admin
 
     @property
     def ordinary_user(self) -> Person:
         """User without administrator rights, who can read only their own records."""
-        return self.context.world.account.ordinary_user
+        return self.context.world.ordinary_user
 
     @property
     def two_factor_user(self) -> Person:
         """User whose login requires a second factor."""
-        return next(person for person in self.context.world.account.people if person.has_two_factor)
+        return next(person for person in self.context.world.people if person.has_two_factor)
 
     @property
     def world(self) -> World:
@@ -119,7 +119,7 @@ def start(
     traffic = Traffic(world, player, Player(world), speed)
     context = SimulatorContext(
         world=world,
-        login_service=LoginService(world.account, seed, token_idle),
+        login_service=LoginService(world, seed, token_idle),
         faults=active_faults,
         webhook_sender=sender,
         player=player,

@@ -123,7 +123,7 @@ def test_call_backs_computed_from_history_have_open_items(full):
 
 @pytest.mark.exhaustive
 def test_every_outside_number_is_from_a_range_reserved_for_fiction(full):
-    extensions = {person.ext for person in full.account.people}
+    extensions = {person.ext for person in full.people}
     for cdr in full.collections["cdrs"].records.values():
         for number in (cdr["src"], cdr["dst"]):
             assert not number or number in extensions or FICTION.fullmatch(number), number

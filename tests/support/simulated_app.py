@@ -136,7 +136,7 @@ class SimulatedApp(TestApp):
 def add_sms(simulator: embed.Simulator) -> None:
     """Add an SMS and its answer, which the simulator seeds only for longer histories."""
     player, now = Player(simulator.world), clock.unix()
-    own_number = next(ddi.e164 for ddi in simulator.world.account.ddis if ddi.sms)
+    own_number = next(ddi["e164"] for ddi in simulator.world.ddis if ddi["sms_enabled"])
     player.receive_sms("447700900123", own_number, "When do you open?", None, now - 3600)
     player.send_sms(simulator.ordinary_user, own_number, "447700900123", "At nine.", now - 3000)
 

@@ -150,7 +150,7 @@ def _choose_office_time(world: World, rng: random.Random, days: int) -> float:
 
 def _add_faxes_and_chats(world: World, days: int) -> None:
     rng = random.Random(f"papers {world.seed}")
-    people = [person for person in world.account.people if person.is_online]
+    people = [person for person in world.people if person.is_online]
     for unix_time in sorted(_choose_office_time(world, rng, days) for _ in range(max(4, days // 3))):
         faxes.add_fax(world, rng, unix_time)
     for unix_time in sorted(_choose_office_time(world, rng, days) for _ in range(max(6, days // 2))):
@@ -204,9 +204,9 @@ def _add_sms(world: World, player: Player, rng: random.Random, days: int, count:
 
     A pair is a question from outside and a user's reply 1 to 13 min later.
     """
-    ddis = [ddi for ddi in world.account.ddis if ddi.sms]
-    people = [person for person in world.account.people if person.is_online]
-    partners = [c["mobile"] for c in world.account.contacts if c["mobile"]][:30]
+    ddis = [ddi for ddi in world.ddis if ddi["sms_enabled"]]
+    people = [person for person in world.people if person.is_online]
+    partners = [c["mobile"] for c in world.collections["contacts"].records.values() if c["mobile"]][:30]
     partners += [numbers.make_mobile_number(rng.randrange(700, 1000)) for _ in range(15)]
     planned_messages = []
     for _ in range(count // 2):
@@ -217,8 +217,8 @@ def _add_sms(world: World, player: Player, rng: random.Random, days: int, count:
         partner, ddi, person = rng.choice(partners), rng.choice(ddis), rng.choice(people)
         question, answer = words.choose_sms_pair(rng)
         replied_at = unix_time + 60 + rng.random() * 700
-        planned_messages.append((unix_time, True, partner, ddi.e164, question, person))
-        planned_messages.append((replied_at, False, partner, ddi.e164, answer, person))
+        planned_messages.append((unix_time, True, partner, ddi["e164"], question, person))
+        planned_messages.append((replied_at, False, partner, ddi["e164"], answer, person))
     planned_messages.sort(key=lambda entry: entry[:3])
     for unix_time, inbound, partner, own_number, text, person in planned_messages:
         if inbound:

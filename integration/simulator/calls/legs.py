@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from integration.simulator.records.people import Ddi, Group, Person
+from integration.simulator.records.people import Group, Person
 
 NOT_REGISTERED = "No user responding"
 ANSWERED_ELSEWHERE = "Call completed elsewhere"
@@ -146,7 +146,7 @@ class CallOptions:
 
     caller: str | None = None
     destination: str | None = None
-    ddi: Ddi | None = None
+    ddi: dict[str, Any] | None = None
     user: Person | None = None
     second_user: Person | None = None
     group: Group | None = None

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from integration.simulator.calls.legs import CallOptions, Leg
 from integration.simulator.records import numbers
-from integration.simulator.records.people import Account, Ddi, Group, Person
+from integration.simulator.records.account_state import AccountState
+from integration.simulator.records.people import Group, Person
 
+Record = dict[str, Any]
 _T = TypeVar("_T")
 _NO_OPTIONS = CallOptions()
 
@@ -26,7 +28,11 @@ class Participants:
     """
 
     def __init__(
-        self, account: Account, rng: random.Random, new_id: Callable[[], int], withheld_share: float = 0.03
+        self,
+        account: AccountState,
+        rng: random.Random,
+        new_id: Callable[[], int],
+        withheld_share: float = 0.03,
     ) -> None:
         self.account = account
         self.rng = rng
@@ -34,7 +40,7 @@ class Participants:
         self.withheld_share = withheld_share
         self._names: dict[str, str] = {
             number: f"{c['first_name']} {c['last_name']}"
-            for c in account.contacts
+            for c in account.collections["contacts"].records.values()
             for number in (c["mobile"], c["tel"])
             if number
         }
@@ -79,7 +85,7 @@ class Participants:
     def make_inbound_leg(
         self,
         caller: str,
-        ddi: Ddi,
+        ddi: Record,
         user: Person | None,
         *,
         context: str = "LOCAL_USER",
@@ -90,7 +96,7 @@ class Participants:
         dst_name: str | None = None,
     ) -> Leg:
         leg_id = self.new_id()
-        if group is not None and group.cli_prefix:
+        if group is not None and group.record["cli_prefix"]:
             src_name = f"{group.name} | {caller}"
         elif not caller:
             src_name = "anonymous"
@@ -109,9 +115,9 @@ class Participants:
             src_id="0",
             src_name=src_name,
             clid=f'"{caller}" <{caller}>' if caller else "anonymous",
-            dst=ddi.e164,
+            dst=ddi["e164"],
             dst_id=dst_id or (str(user.id) if user else "0"),
-            dst_name=dst_name or (user.name if user else ddi.name),
+            dst_name=dst_name or (user.name if user else ddi["name"]),
             src_hash=f"{self.rng.getrandbits(160):040x}" if root is None else root.src_hash,
             is_machine=user is None,
             logs_missed_calls=user.log_missed_calls if user and group else True,
@@ -139,17 +145,17 @@ class Participants:
             src_hash=f"{self.rng.getrandbits(160):040x}" if root is None else root.src_hash,
         )
 
-    def choose_direct_call(self, options: CallOptions) -> tuple[Person, str, Ddi]:
+    def choose_direct_call(self, options: CallOptions) -> tuple[Person, str, Record]:
         caller = options.caller if options.caller is not None else self.choose_caller()
         if options.user is not None:
             return options.user, caller, options.ddi or self.account.find_ddi(options.user)
-        user_ddis = [ddi for ddi in self.account.ddis if isinstance(ddi.target, Person)]
+        user_ddis = [ddi for ddi in self.account.ddis if ddi["target_type"] == Person.target_type]
         ddi = options.ddi or self._choose(user_ddis, "number of a user")
-        return (ddi.target if isinstance(ddi.target, Person) else self.choose_online_user()), caller, ddi
+        return self.account.find_person(ddi["target_id"]) or self.choose_online_user(), caller, ddi
 
     def choose_group_call(
         self, options: CallOptions, kind: str, strategy: str | None
-    ) -> tuple[Group, str, Ddi]:
+    ) -> tuple[Group, str, Record]:
         groups = [g for g in self.account.groups if g.kind == kind and strategy in (None, g.strategy)]
         group = options.group or self._choose(
             [group for group in groups if group.members], f"{kind} with strategy {strategy}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Any
 
 from integration.simulator.calls.legs import (
     ANSWERED_ELSEWHERE,
@@ -22,7 +23,7 @@ from integration.simulator.calls.legs import (
 )
 from integration.simulator.calls.participants import Participants
 from integration.simulator.records import numbers
-from integration.simulator.records.people import Ddi, Group
+from integration.simulator.records.people import Group
 from integration.simulator.records.visitors import choose_visitor_phone
 
 WEB_SCRIPTS = ("web_call", "lead_call", "call_me_back")
@@ -75,7 +76,9 @@ class CallScripts:
         for ring groups whose final destination is a mailbox.
         """
         if options.variant == "leg" or options.group is not None:
-            groups_with_mailbox = [group for group in self.account.groups if group.final_dst_type == "V"]
+            groups_with_mailbox = [
+                group for group in self.account.groups if group.record["final_dst_type"] == "V"
+            ]
             group = options.group or (groups_with_mailbox[0] if groups_with_mailbox else None)
             return self.ring_group_missed(replace(options, voicemail=True, group=group))
         user, caller, ddi = self.participants.choose_direct_call(options)
@@ -289,7 +292,7 @@ class CallScripts:
             user, options.caller or numbers.choose_outside_number(self.rng)
         )
         ddi = options.ddi or self.account.ddis[0]
-        leg.clid = f'"{ddi.e164}" <{ddi.e164}>'
+        leg.clid = '"{0}" <{0}>'.format(ddi["e164"])
         is_answered = options.is_answered is not False
         plan = CallPlan("lead_call", [leg], outside_party=leg.dst, is_answered=is_answered)
         ring = self.participants.choose_ring_seconds(options)
@@ -330,7 +333,7 @@ class CallScripts:
         plan.hang_up(end_offset + 0.2, first_leg, "system")
         return plan.sort_steps()
 
-    def _plan_ring_all(self, options: CallOptions, script: str) -> tuple[CallPlan, Group, Ddi]:
+    def _plan_ring_all(self, options: CallOptions, script: str) -> tuple[CallPlan, Group, dict[str, Any]]:
         group, caller, ddi = self.participants.choose_group_call(options, "ringgroup", "A")
         plan = CallPlan(script, [], outside_party=caller)
         for n, leg in enumerate(self._iterate_group_legs(plan, group, caller, ddi)):
@@ -339,7 +342,9 @@ class CallScripts:
             plan.ring(leg, n * 0.02)
         return plan, group, ddi
 
-    def _iterate_group_legs(self, plan: CallPlan, group: Group, caller: str, ddi: Ddi) -> Iterator[Leg]:
+    def _iterate_group_legs(
+        self, plan: CallPlan, group: Group, caller: str, ddi: dict[str, Any]
+    ) -> Iterator[Leg]:
         """Add a leg of each member to `plan` and yield it. The first is the root of the others."""
         for member in group.members:
             root = plan.legs[0] if plan.legs else None

@@ -143,7 +143,7 @@ class Story:
         """Call `number` back from the called user or a free colleague."""
         user = called
         if called not in self._list_free([called], unix_time):
-            user = self._choose_free(self.world.account.people, unix_time)
+            user = self._choose_free(self.world.people, unix_time)
         options = CallOptions(
             user=user, caller=number, ring_seconds=6.0, talk_seconds=self._vary(55), has_hold=False
         )
@@ -175,22 +175,20 @@ class Story:
         return seconds * self._rng.uniform(0.85, 1.15)
 
     def _choose_queue(self) -> Group:
-        queues = [
-            g for g in self.world.account.groups if g.kind == "queue" and g.strategy == "A" and g.members
-        ]
+        queues = [g for g in self.world.groups if g.kind == "queue" and g.strategy == "A" and g.members]
         if not queues:
             raise NoParticipant("the account has no queue whose phones ring at once")
         return self._rng.choice(queues)
 
     def _list_directly_reachable(self) -> list[Person]:
         """List the users with a number of their own."""
-        targets = [ddi.target for ddi in self.world.account.ddis]
-        return [person for person in self.world.account.people if person in targets]
+        targets = [ddi["target_id"] for ddi in self.world.ddis]
+        return [person for person in self.world.people if person.id in targets]
 
     def _list_others(self) -> list[Person]:
         """List the users who answer no queue of a full-queue scene."""
         queue = self._choose_queue()
-        return [person for person in self.world.account.people if person not in queue.members]
+        return [person for person in self.world.people if person not in queue.members]
 
     def _list_free(self, people: list[Person], unix_time: float) -> list[Person]:
         end = unix_time + _MOST_SECONDS / self.traffic.speed
@@ -203,7 +201,7 @@ class Story:
 
     def _choose_free(self, people: list[Person], unix_time: float, besides: Person | None = None) -> Person:
         """Choose a free user, preferably one of `people`."""
-        for candidates in (people, self._list_others(), self.world.account.people):
+        for candidates in (people, self._list_others(), self.world.people):
             free = [person for person in self._list_free(candidates, unix_time) if person is not besides]
             if free:
                 return self._rng.choice(free)

@@ -172,15 +172,15 @@ class TrafficGenerator:
         if not self._is_active:
             return
         rng, player = self._rng, self.traffic.player
-        ddi = rng.choice([ddi for ddi in self.world.account.ddis if ddi.sms])
+        ddi = rng.choice([ddi for ddi in self.world.ddis if ddi["sms_enabled"]])
         person = self._choose_online_person()
         with self.world.lock:
             sender = self.world.participants.choose_caller()
         if sender.startswith("447"):
             question, answer = words.choose_sms_pair(rng)
-            player.receive_sms(sender, ddi.e164, question, person, unix_time)
+            player.receive_sms(sender, ddi["e164"], question, person, unix_time)
             reply_at = unix_time + (10 + rng.random() * 40) / self.traffic.speed
-            self.traffic.schedule(reply_at, partial(player.send_sms, person, ddi.e164, sender, answer))
+            self.traffic.schedule(reply_at, partial(player.send_sms, person, ddi["e164"], sender, answer))
         self._schedule_next(self._receive_next_sms, unix_time, _SECONDS_BETWEEN_SMS, _CALLS_PER_SMS)
 
     def _start_next_other(self, unix_time: float) -> None:
@@ -202,4 +202,4 @@ class TrafficGenerator:
         )
 
     def _choose_online_person(self) -> Person:
-        return self._rng.choice([person for person in self.world.account.people if person.is_online])
+        return self._rng.choice([person for person in self.world.people if person.is_online])

@@ -40,7 +40,7 @@ class World(AccountState):
         rng = random.Random(f"{purpose} {self.seed}")
         # Missed calls of withheld numbers cannot be called back. In a busy account they would fill the list.
         share = 0.004 if self.office_hours.is_busy else 0.03
-        return Participants(self.account, rng, lambda: self.new_id("calls"), share)
+        return Participants(self, rng, lambda: self.new_id("calls"), share)
 
     def _list_live_records(self) -> list[Record]:
         now = clock.unix()

@@ -10,10 +10,13 @@ from typing import Any
 from integration import catalogue
 from integration.core import clock
 from integration.simulator.records import directory, people
+from integration.simulator.records.contacts import make_contacts
 from integration.simulator.records.people import Group, Person
 from integration.simulator.records.record_fields import Record, list_fields, make_record
 from integration.simulator.records.seeds import COLLECTIONS
 from integration.simulator.records.store import Collection
+
+GROUP_COLLECTIONS = ("ringgroups", "queues")
 
 
 class AccountState:
@@ -21,18 +24,67 @@ class AccountState:
 
     `start`: Unix time at which the seeded history ends.
     `lock`: held by callers while they read or change more than one item.
+    `ddis`: records of the account's telephone numbers.
     """
 
     def __init__(self, seed: int, start: float | None = None) -> None:
         self.seed = seed
         self.start = float(int(clock.unix() if start is None else start))
         self.lock = threading.RLock()
-        self.account = people.make_account(random.Random(f"account {seed}"))
         self._next_ids: dict[str, int] = {
             name: seeds["next_id"] for name, seeds in COLLECTIONS.items() if "next_id" in seeds
         }
         self.collections = {name: _make_collection(name) for name in COLLECTIONS}
-        self._add_account_records()
+        rng = random.Random(f"account {seed}")
+        self.people = people.make_people(rng)
+        self.ddis = list(self.collections["ddis"].records.values())
+        self.groups: list[Group] = []
+        for name in GROUP_COLLECTIONS:
+            self.collections[name].item = self._make_group_item
+            for record in self.collections[name].records.values():
+                names = record.pop("members")
+                members = [person for person in self.people if person.first_name in names]
+                logged_in = {member.id: n != 2 for n, member in enumerate(members)}
+                self.groups.append(Group(name.removesuffix("s"), record, members, logged_in))
+        users = self.collections["users"]
+        # Only administrators change users.
+        users.can_owner_write, users.item = False, self._make_user_item
+        for person in self.people:
+            person.cli = self.find_ddi(person)["e164"]
+            users.add(directory.user_record(person))
+        for contact in make_contacts(rng, 60, [person.id for person in self.people]):
+            self.collections["contacts"].add(contact)
+
+    @property
+    def admin(self) -> Person:
+        return self.people[0]
+
+    @property
+    def ordinary_user(self) -> Person:
+        """User without administrator rights."""
+        return self.people[1]
+
+    def find_person(self, user_id: object) -> Person | None:
+        return next((person for person in self.people if str(person.id) == str(user_id)), None)
+
+    def find_ddi(self, target: Person | Group) -> Record:
+        """Return a number that is routed to `target`, or else the main number."""
+        return next(iter(self.list_ddis(target.target_type, target.id)), self.ddis[0])
+
+    def list_ddis(self, target_type: str, target_id: int) -> list[Record]:
+        key = (target_type, target_id)
+        return [ddi for ddi in self.ddis if (ddi["target_type"], ddi["target_id"]) == key]
+
+    def remove_person(self, person: Person) -> None:
+        """Remove a user from the account and all groups.
+
+        Numbers of the user are routed to the administrator.
+        """
+        self.people.remove(person)
+        for group in self.groups:
+            group.members = [member for member in group.members if member is not person]
+            group.logged_in.pop(person.id, None)
+        self.route_numbers_to([], person.target_type, person.id)
 
     def new_id(self, collection: str) -> int:
         with self.lock:
@@ -53,28 +105,8 @@ class AccountState:
                 return f"{contact['first_name'] or ''} {contact['last_name'] or ''}".strip()
         return None
 
-    def _add_account_records(self) -> None:
-        """Add contacts, users, numbers and groups."""
-        account, collections = self.account, self.collections
-        # Only administrators change users.
-        collections["users"].can_owner_write = False
-        collections["users"].item = self._make_user_item
-        collections["ddis"].key = "e164"
-        collections["faxes"].unfilterable = frozenset({"from", "to"})
-        for contact in account.contacts:
-            collections["contacts"].add(contact)
-        for person in account.people:
-            collections["users"].add(directory.user_record(person))
-        for ddi in account.ddis:
-            collections["ddis"].add(directory.ddi_record(ddi))
-        for name, kind in (("queues", "queue"), ("ringgroups", "ringgroup")):
-            collections[name].item = self._make_group_item
-            for group in account.groups:
-                if group.kind == kind:
-                    collections[name].add(directory.group_record(group))
-
     def _make_user_item(self, record: Record) -> Record:
-        person = self.account.find_person(record["id"])
+        person = self.find_person(record["id"])
         assert person is not None
         messages = self.collections["voicemessages"].records.values()
         states = [message["is_new"] for message in messages if message["extension_id"] == person.id]
@@ -82,35 +114,22 @@ class AccountState:
 
     def _make_group_item(self, record: Record) -> Record:
         group = self.get_group(record["id"])
-        ddi_numbers = [ddi.e164 for ddi in self.account.ddis if ddi.target is group]
+        ddi_numbers = [ddi["e164"] for ddi in self.list_ddis(group.target_type, group.id)]
         return {**record, "users": [member.id for member in group.members], "ddis": ddi_numbers}
 
     def get_group(self, group_id: int) -> Group:
-        return next(group for group in self.account.groups if group.id == group_id)
+        return next(group for group in self.groups if group.id == group_id)
 
-    def route_numbers_to(
-        self, numbers: Iterable[str], target: Person | Group | people.UnplayedDestination
-    ) -> None:
-        """Route exactly `numbers` of the account to `target`.
+    def route_numbers_to(self, numbers: Iterable[str], target_type: str, target_id: int) -> None:
+        """Route exactly `numbers` of the account to a target.
 
-        Other numbers of `target` are routed to the administrator. Raises KeyError, without any change, for a
-        number that does not belong to the account.
+        Other numbers of the target are routed to the administrator.
         """
-        ddi_by_number = {ddi.e164: ddi for ddi in self.account.ddis}
-        selected_ddis = [ddi_by_number[number] for number in numbers]
-        for ddi in self.account.ddis:
-            if ddi.target == target and ddi not in selected_ddis:
-                ddi.target = self.account.admin
-        for ddi in selected_ddis:
-            ddi.target = target
-        self.refresh_ddi_records()
-
-    def refresh_ddi_records(self) -> None:
-        """Update the targets in the records of /ddis."""
-        for ddi in self.account.ddis:
-            current = directory.ddi_record(ddi)
-            record = self.collections["ddis"].records[ddi.e164]
-            record.update(target_type=current["target_type"], target_id=current["target_id"])
+        for ddi in self.list_ddis(target_type, target_id):
+            ddi.update(target_type=self.admin.target_type, target_id=self.admin.id)
+        for ddi in self.ddis:
+            if ddi["e164"] in numbers:
+                ddi.update(target_type=target_type, target_id=target_id)
 
 
 def _make_collection(name: str) -> Collection:
@@ -119,6 +138,8 @@ def _make_collection(name: str) -> Collection:
     user_key = catalogue.get_resource(name).user_key if name in catalogue.COLLECTIONS else None
     owners = seeds.get("owner", [user_key] if user_key else [])
     collection = Collection(name, list_fields(name), tuple(owners), seeds.get("shared", False))
+    collection.key = seeds.get("key", "id")
+    collection.unfilterable = frozenset(seeds.get("unfilterable", ()))
     for record in seeds.get("records", ()):
         collection.add(make_record(name, **record))
     return collection

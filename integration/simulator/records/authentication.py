@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from integration.core import clock
-from integration.simulator.records.people import Account, Person, make_secret
+from integration.simulator.records.account_state import AccountState
+from integration.simulator.records.people import Person, make_secret
 
 TOKEN_IDLE_SECONDS = 900.0
 """Idle seconds (without a request) after which a session token expires."""
@@ -62,7 +63,9 @@ class LoginService:
     address, which the platform would send there; it is printed on standard error.
     """
 
-    def __init__(self, account: Account, seed: int, token_idle_seconds: float = TOKEN_IDLE_SECONDS) -> None:
+    def __init__(
+        self, account: AccountState, seed: int, token_idle_seconds: float = TOKEN_IDLE_SECONDS
+    ) -> None:
         self.account = account
         self.token_idle_seconds = token_idle_seconds
         self.codes: dict[str, str] = {}

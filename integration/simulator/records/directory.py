@@ -1,13 +1,10 @@
-"""Records of users, numbers and groups.
-
-`*_record` functions build a record as its collection lists it, `user_item` the longer form of its own path.
-"""
+"""Records of users: as listed, as of their own path, and as /me."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from integration.simulator.records.people import CUSTOMER_ID, Ddi, Group, Person
+from integration.simulator.records.people import CUSTOMER_ID, Person
 from integration.simulator.records.record_fields import copy_attributes, make_record
 
 Record = dict[str, Any]
@@ -67,32 +64,3 @@ def me_record(person: Person) -> Record:
         sip_password=f"invented-{person.ext}",
         sip_domain="switch.sip.example.net",
     )
-
-
-def ddi_record(ddi: Ddi) -> Record:
-    if isinstance(ddi.target, Group):
-        target_type = "R" if ddi.target.kind == "ringgroup" else "Q"
-    else:
-        target_type = "U" if isinstance(ddi.target, Person) else ddi.target.kind
-    return make_record(
-        "ddis",
-        **copy_attributes(ddi, "id e164 name"),
-        target_type=target_type,
-        target_id=ddi.target.id,
-        sms_enabled=ddi.sms,
-        fax_enabled=ddi.fax,
-        fax_email="fax@example.com" if ddi.fax else None,
-    )
-
-
-def group_record(group: Group) -> Record:
-    """Build a ring group or queue as its collection lists it.
-
-    Its members are only in the form of its own path and with `include`.
-    """
-    values = copy_attributes(group, "id name number ring_time cli_prefix final_dst_type")
-    if group.kind == "queue":
-        post_call_ivr = 70002 if group.id == 80101 else None
-        return make_record("queues", ring_strategy=group.strategy, post_call_ivr_id=post_call_ivr, **values)
-    mailbox_id = group.members[0].id if group.final_dst_type == "V" else None
-    return make_record("ringgroups", strategy=group.strategy, final_dst_id=mailbox_id, **values)

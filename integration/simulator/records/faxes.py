@@ -15,7 +15,7 @@ Record = dict[str, Any]
 
 def add_fax(state: AccountState, rng: random.Random, created_at: float) -> Record:
     """Add a fax at Unix time `created_at`; three in four are inbound."""
-    own_number = next(line.e164 for line in state.account.ddis if line.fax)
+    own_number = next(line["e164"] for line in state.ddis if line["fax_enabled"])
     outside_number = numbers.make_london_number(rng.randrange(900, 1000))
     inbound = rng.random() < 0.75
     sender, receiver = (outside_number, own_number) if inbound else (own_number, outside_number)

@@ -1,13 +1,11 @@
-"""Invented account: users, numbers, ring groups and queues."""
+"""Users, ring groups and queues of the invented account."""
 
 from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
-from integration.simulator.records import numbers
-from integration.simulator.records.contacts import make_contacts
 from integration.simulator.records.seeds import SEEDS
 
 Record = dict[str, Any]
@@ -17,7 +15,7 @@ FIRST_USER_ID = 1000001
 FIRST_EXTENSION = 1001
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Person:
     """User of the account with a telephone.
 
@@ -25,6 +23,7 @@ class Person:
     `monitor`: recording setting A (all), I (inbound), O (outbound) or N (none).
     """
 
+    target_type: ClassVar[str] = "U"
     id: int
     ext: str
     first_name: str
@@ -52,24 +51,40 @@ class Person:
         return f"{self.first_name} {self.last_name}"
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Group:
-    """Ring group or queue.
+    """Ring group or queue: its record and members.
 
-    `kind`: 'ringgroup' or 'queue'. `strategy`: 'A' (ring all) or 'H' (hunt). `ring_time`: seconds.
-    `logged_in`: login state by user id.
+    `kind`: 'ringgroup' or 'queue'. `logged_in`: login state by user id.
     """
 
-    id: int
     kind: str
-    name: str
-    number: int
-    strategy: str
-    ring_time: int
-    members: list[Person]
-    cli_prefix: bool = False
-    final_dst_type: str = "H"
+    record: Record
+    members: list[Person] = field(default_factory=list)
     logged_in: dict[int, bool] = field(default_factory=dict)
+
+    @property
+    def id(self) -> int:
+        return int(self.record["id"])
+
+    @property
+    def name(self) -> str:
+        return str(self.record["name"])
+
+    @property
+    def target_type(self) -> str:
+        return "R" if self.kind == "ringgroup" else "Q"
+
+    @property
+    def strategy(self) -> str:
+        """'A' (ring all) or 'H' (hunt)."""
+        strategy = self.record["strategy" if self.kind == "ringgroup" else "ring_strategy"]
+        return "A" if strategy in ("A", None) else "H"
+
+    @property
+    def ring_time(self) -> int:
+        """Seconds."""
+        return max(1, int(self.record["ring_time"] or 20))
 
     @property
     def context(self) -> str:
@@ -80,65 +95,6 @@ class Group:
         return f"RG-{self.id}" if self.kind == "ringgroup" else "Queue"
 
 
-@dataclass(frozen=True, slots=True)
-class UnplayedDestination:
-    """Target of a number that no script plays.
-
-    `kind`: C (conference room) or I (IVR).
-    """
-
-    kind: str
-    id: int
-
-
-@dataclass(slots=True)
-class Ddi:
-    """Telephone number of the account, and the target of its calls."""
-
-    id: str
-    e164: str
-    name: str
-    target: Person | Group | UnplayedDestination
-    sms: bool = True
-    fax: bool = False
-
-
-@dataclass(slots=True)
-class Account:
-    people: list[Person]
-    groups: list[Group]
-    ddis: list[Ddi]
-    contacts: list[Record]
-
-    @property
-    def admin(self) -> Person:
-        return self.people[0]
-
-    @property
-    def ordinary_user(self) -> Person:
-        """User without administrator rights."""
-        return self.people[1]
-
-    def find_person(self, user_id: object) -> Person | None:
-        return next((p for p in self.people if str(p.id) == str(user_id)), None)
-
-    def find_ddi(self, target: Person | Group) -> Ddi:
-        return next((ddi for ddi in self.ddis if ddi.target is target), self.ddis[0])
-
-    def remove_person(self, person: Person) -> None:
-        """Remove a user from the account and all groups.
-
-        Numbers of the user are routed to the administrator.
-        """
-        self.people.remove(person)
-        for group in self.groups:
-            group.members = [member for member in group.members if member is not person]
-            group.logged_in.pop(person.id, None)
-        for ddi in self.ddis:
-            if ddi.target is person:
-                ddi.target = self.admin
-
-
 def make_secret(rng: random.Random) -> str:
     """Create a token or key of 40 lower-case hexadecimal digits.
 
@@ -147,26 +103,8 @@ def make_secret(rng: random.Random) -> str:
     return f"{rng.getrandbits(160):040x}"
 
 
-def make_account(rng: random.Random, contacts: int = 60) -> Account:
-    people = [_make_person(rng, n, entry) for n, entry in enumerate(SEEDS["users"])]
-    by_name: dict[str, Person | Group] = {person.first_name: person for person in people}
-    groups = []
-    for entry in SEEDS["groups"]:
-        members = [person for person in people if person.first_name in entry["members"]]
-        logged_in = {member.id: n != 2 for n, member in enumerate(members)}
-        groups.append(Group(**{**entry, "members": members}, logged_in=logged_in))
-        by_name[entry["name"]] = groups[-1]
-    ddis = [
-        Ddi(**{**entry, "target": by_name[entry["target"]]}, id=str(4001 + n), e164=_make_own_number(n))
-        for n, entry in enumerate(SEEDS["numbers"])
-    ]
-    for person in people:
-        person.cli = next((ddi.e164 for ddi in ddis if ddi.target is person), ddis[0].e164)
-    return Account(people, groups, ddis, make_contacts(rng, contacts, [person.id for person in people]))
-
-
-def _make_own_number(n: int) -> str:
-    return numbers.make_london_number(100 + n)
+def make_people(rng: random.Random) -> list[Person]:
+    return [_make_person(rng, n, entry) for n, entry in enumerate(SEEDS["users"])]
 
 
 def _make_person(rng: random.Random, n: int, entry: Record) -> Person:

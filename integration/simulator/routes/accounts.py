@@ -79,7 +79,7 @@ def add_routes(app: Flask) -> None:
     @app.post("/registrations")
     def register() -> Response:
         fields, context = _NEW_FORM.read(bodies.read_object()), get_simulator_context()
-        if any(person.email == fields["email"] for person in get_world().account.people):
+        if any(person.email == fields["email"] for person in get_world().people):
             entry = {"code": "CU1001", "field": "email", "message": "This e-mail address is already in use."}
             raise ErrorResponse(400, "Validation error", [entry])
         hash_ = make_secret(context.registration_rng)

@@ -98,8 +98,7 @@ def _make_delete_view(name: str, operation: Operation) -> Any:
         with world.lock:
             records = [get_permitted_record(name, one_key, for_write=True) for one_key in keys]
             for record in records:
-                if name in effects.REMOVERS:
-                    effects.REMOVERS[name](record)
+                effects.prepare_removal(name, record)
                 world.collections[name].remove(record)
         return make_no_content_response() if len(keys) <= MAX_IMMEDIATE_DELETES else make_accepted_response()
 

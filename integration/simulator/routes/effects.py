@@ -11,17 +11,16 @@ from typing import Any
 from integration.core import clock
 from integration.simulator.context import get_current_user, get_simulator_context, get_world
 from integration.simulator.http.responses import ErrorResponse, make_validation_error
-from integration.simulator.records import directory, notes, reports
-from integration.simulator.records.people import Group, Person, UnplayedDestination
+from integration.simulator.records import notes, reports
+from integration.simulator.records.account_state import GROUP_COLLECTIONS
+from integration.simulator.records.people import Group, Person
 from integration.simulator.records.record_fields import apply_fields, make_record
 from integration.simulator.routes.record_checks import get_permitted_record
 
 Record = dict[str, Any]
 
-_GROUP_KINDS = {"ringgroups": "ringgroup", "queues": "queue"}
-_FIRST_GROUP_NUMBERS = {"ringgroups": 611, "queues": 601}
-_NUMBER_FIELDS = {"conferences": "confno", "ivrs": "number"}
-_DESTINATION_LETTERS = {"conferences": "C", "ivrs": "I"}
+_NUMBER_FIELDS = {"conferences": "confno", "ivrs": "number", "queues": "number", "ringgroups": "number"}
+_DESTINATION_LETTERS = {"conferences": "C", "ivrs": "I", "queues": "Q", "ringgroups": "R"}
 """Values of target_type for numbers that are routed to records of these collections."""
 _TRACKED_DDIS = "calltracking/ddis"
 
@@ -32,10 +31,6 @@ def make_new_record(name: str) -> Record:
     Groups, conference rooms and IVRs have the next free internal number.
     """
     world, user = get_world(), get_current_user()
-    if name in _GROUP_KINDS:
-        used_numbers = {group.number for group in world.account.groups}
-        number = next(n for n in range(_FIRST_GROUP_NUMBERS[name], 10**6) if n not in used_numbers)
-        return directory.group_record(Group(0, _GROUP_KINDS[name], "", number, "A", 20, []))
     record, existing = make_record(name), world.collections[name].records.values()
     if "created_at" in record:
         record["created_at"] = clock.utc_text()
@@ -79,7 +74,7 @@ def _write_report_schedule(record: Record, fields: Record) -> None:
 
 
 def _write_group(record: Record, fields: Record) -> None:
-    if fields.get("number") in {g.number for g in get_world().account.groups if g.id != record["id"]}:
+    if fields.get("number") in [g.record["number"] for g in get_world().groups if g.record is not record]:
         raise make_validation_error("number")
     # null does not remove the number of a group.
     apply_fields(record, {field: v for field, v in fields.items() if v is not None or field != "number"})
@@ -98,29 +93,16 @@ WRITERS: dict[str, Callable[[Record, Record], None]] = {
 
 def route_calls(name: str, record: Record, fields: Record) -> None:
     """Apply the `fields` of a request, which `record` has now, to the calls of the account."""
-    target: Group | UnplayedDestination | None = None
-    if name in _GROUP_KINDS:
-        target = _update_group(name, record, fields)
-    elif name in _DESTINATION_LETTERS:
-        target = UnplayedDestination(_DESTINATION_LETTERS[name], record["id"])
-    if target is not None and "ddis" in fields:
-        get_world().route_numbers_to(fields["ddis"] or [], target)
-
-
-def _update_group(name: str, record: Record, fields: Record) -> Group:
-    groups = get_world().account.groups
-    group = next((group for group in groups if group.id == record["id"]), None)
-    if group is None:
-        group = Group(record["id"], _GROUP_KINDS[name], "", 0, "A", 20, [])
-        groups.append(group)
-    if "users" in fields:
-        _set_members(group, fields["users"] or [])
-    group.name, group.number = record["name"], int(record["number"])
-    group.strategy = "A" if record.get("strategy", record.get("ring_strategy")) in ("A", None) else "H"
-    group.ring_time = max(1, int(record["ring_time"] or 20))
-    group.cli_prefix = bool(record["cli_prefix"])
-    group.final_dst_type = record["final_dst_type"] or "H"
-    return group
+    world = get_world()
+    if name in GROUP_COLLECTIONS:
+        group = next((group for group in world.groups if group.record is record), None)
+        if group is None:
+            group = Group(name.removesuffix("s"), record)
+            world.groups.append(group)
+        if "users" in fields:
+            _set_members(group, fields["users"] or [])
+    if name in _DESTINATION_LETTERS and "ddis" in fields:
+        world.route_numbers_to(fields["ddis"] or [], _DESTINATION_LETTERS[name], record["id"])
 
 
 def _set_members(group: Group, entries: list[Any]) -> None:
@@ -144,38 +126,37 @@ def _set_members(group: Group, entries: list[Any]) -> None:
 
 
 def _find_person(user_id: Any) -> Person:
-    person = get_world().account.find_person(user_id)
+    person = get_world().find_person(user_id)
     assert person is not None
     return person
 
 
 def _remove_group(record: Record) -> None:
-    world = get_world()
-    group = world.get_group(record["id"])
-    world.account.groups.remove(group)
-    world.route_numbers_to([], group)
-
-
-def _remove_conference(record: Record) -> None:
-    get_world().route_numbers_to([], UnplayedDestination("C", record["id"]))
+    get_world().groups.remove(get_world().get_group(record["id"]))
 
 
 def _remove_user(record: Record) -> None:
     world, person = get_world(), _find_person(record["id"])
-    if person is world.account.admin:
+    if person is world.admin:
         # The user who created the account can be deleted only with the account.
         raise ErrorResponse(403, "Access denied")
-    world.account.remove_person(person)
-    world.refresh_ddi_records()
+    world.remove_person(person)
     get_simulator_context().login_service.revoke_all(person)
 
 
-REMOVERS: dict[str, Callable[[Record], None]] = {
+_REMOVERS: dict[str, Callable[[Record], None]] = {
+    "queues": _remove_group,
     "ringgroups": _remove_group,
-    "conferences": _remove_conference,
     "users": _remove_user,
 }
-"""Functions that are called before a record is deleted, by collection."""
+
+
+def prepare_removal(name: str, record: Record) -> None:
+    """Remove a record of `name` from the calls of the account, before it is deleted."""
+    if name in _REMOVERS:
+        _REMOVERS[name](record)
+    if name in _DESTINATION_LETTERS:
+        get_world().route_numbers_to([], _DESTINATION_LETTERS[name], record["id"])
 
 
 def find_bulk_record(name: str, entry: Record) -> Record:

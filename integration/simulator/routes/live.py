@@ -40,7 +40,7 @@ def add_routes(app: Flask) -> None:
     @app.post("/sms")
     def send_sms() -> Response:
         fields = make_form("sms").read(bodies.read_object())
-        sms_ddis = {ddi.e164: ddi for ddi in get_world().account.ddis if ddi.sms}
+        sms_ddis = {ddi["e164"]: ddi for ddi in get_world().ddis if ddi["sms_enabled"]}
         sender = fields.get("from") or get_current_user().cli
         if sender not in sms_ddis:
             raise make_validation_error("from")
@@ -61,14 +61,14 @@ def _add_call_routes(app: Flask) -> None:
         world = get_world()
         person = get_current_user()
         if fields.get("from") is not None:
-            calling_user = world.account.find_person(fields["from"])
+            calling_user = world.find_person(fields["from"])
             if calling_user is None:
                 raise make_validation_error("from")
             person = calling_user
         if person is not get_current_user() and not get_current_user().is_root:
             raise ErrorResponse(403, "Access denied")
         caller_id = str(fields.get("caller_id") or person.cli).removeprefix("+")
-        if caller_id != "anonymous" and caller_id not in {ddi.e164 for ddi in world.account.ddis}:
+        if caller_id != "anonymous" and caller_id not in {ddi["e164"] for ddi in world.ddis}:
             raise ErrorResponse(400, "No CLI prefix set")
         if not person.is_online:
             raise ErrorResponse(412, "Unable to make a call with no VoIP clients registered")
@@ -132,7 +132,7 @@ def _add_web_routes(app: Flask) -> None:
         fields = make_form("leadcalls").read(bodies.read_object())
         world = get_world()
         number = (fields.get("caller_id") or "").removeprefix("+")
-        ddi = next((ddi for ddi in world.account.ddis if ddi.e164 == number), None)
+        ddi = next((ddi for ddi in world.ddis if ddi["e164"] == number), None)
         if ddi is None:
             raise ErrorResponse(400, "DDI not found")
         with world.lock:
@@ -175,13 +175,13 @@ def _transfer_leg(running: RunningCall, leg: Leg, number: str) -> None:
     world = get_world()
     if leg.state not in ("CONNECTED", "ON_HOLD"):
         raise make_validation_error("dst")
-    called_user = next((person for person in world.account.people if person.ext == number), None)
+    called_user = next((person for person in world.people if person.ext == number), None)
     participants = world.participants
     if called_user is None:
         second_leg = participants.make_outbound_leg(leg.user or get_current_user(), number, root=leg)
         second_leg.root_id, second_leg.parent_id = leg.root_id, leg.id
     else:
-        ddi = next((x for x in world.account.ddis if x.e164 == leg.dst), world.account.ddis[0])
+        ddi = next((x for x in world.ddis if x["e164"] == leg.dst), world.ddis[0])
         second_leg = participants.make_inbound_leg(leg.src, ddi, called_user, root=leg, parent=leg)
         second_leg.root_id, second_leg.dst = leg.root_id, called_user.ext
     transfer = CallPlan("transfer", [])

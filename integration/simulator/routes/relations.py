@@ -29,13 +29,13 @@ def _list_agents(world: World, record: Record) -> list[Record]:
 
 
 def _list_ddis(world: World, record: Record) -> list[Record]:
-    group, records = world.get_group(record["id"]), world.collections["ddis"].records
-    return [records[ddi.e164] for ddi in world.account.ddis if ddi.target is group]
+    group = world.get_group(record["id"])
+    return world.list_ddis(group.target_type, group.id)
 
 
 def _list_users(world: World, is_member: Callable[[Person], bool]) -> list[Record]:
     users = world.collections["users"].records
-    return [users[person.id] for person in world.account.people if is_member(person)]
+    return [users[person.id] for person in world.people if is_member(person)]
 
 
 _RELATIONS: dict[tuple[str, str], Callable[[World, Record], list[Record]]] = {

@@ -89,7 +89,7 @@ def _get_user(key: str) -> Person:
     Raises ErrorResponse if the current user may not read it.
     """
     record = get_permitted_record("users", key)
-    person = get_world().account.find_person(record["id"])
+    person = get_world().find_person(record["id"])
     assert person is not None
     return person
 

@@ -222,7 +222,7 @@ def test_scenes_repeat_with_other_callers(begin_day: Begin):
 def test_a_generated_call_ends_unanswered_when_its_user_places_a_call(begin_day: Begin):
     day = begin_day(MONDAY_10, is_office_day=False)
     day.generator.stop()
-    ada, scripts = day.world.account.admin, day.world.scripts
+    ada, scripts = day.world.admin, day.world.scripts
     options = CallOptions(user=ada, ring_seconds=10.0, talk_seconds=60.0)
     assert day.traffic.play_generated(scripts.plain_answered(options), MONDAY_10)
     day.run_until(MONDAY_10 + 2)
@@ -238,7 +238,7 @@ def test_a_generated_call_ends_unanswered_when_its_user_places_a_call(begin_day:
 def test_a_call_starts_later_or_not_at_all_while_its_user_is_on_another(begin_day: Begin):
     day = begin_day(MONDAY_10, is_office_day=False)
     day.generator.stop()
-    ada, scripts = day.world.account.admin, day.world.scripts
+    ada, scripts = day.world.admin, day.world.scripts
     options = CallOptions(
         user=ada, caller="447700900123", ring_seconds=5.0, talk_seconds=60.0, has_hold=False
     )

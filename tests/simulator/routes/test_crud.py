@@ -160,7 +160,7 @@ def test_a_number_of_a_conference_has_it_as_target(begin):
 
 def test_a_deleted_user_receives_no_calls_and_cannot_sign_in(begin):
     client = begin()
-    dev = next(person for person in client.simulator.world.account.people if person.id == DEV)
+    dev = next(person for person in client.simulator.world.people if person.id == DEV)
     assert client.send("DELETE", f"/users/{DEV}").status_code == 204
     assert client.get(f"/users/{DEV}").status_code == 404
     assert Client(client.simulator, dev.api_key).get("/me").status_code == 401
