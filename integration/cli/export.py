@@ -66,7 +66,13 @@ MAX_THREADS = 4
     type=click.Choice(["month"]),
     help="Parquet: write a folder with one file per month (UTC). Unchanged months are skipped.",
 )
-@click.option("--out", metavar="FILE", default="-", help="Output file. Default: '-', standard output.")
+@click.option(
+    "--out",
+    metavar="FILE",
+    default="-",
+    help="Output file. Default: '-', standard output. With --partition-by: a folder, or a URL of object"
+    " storage, such as s3://bucket/calls.",
+)
 @click.option("--count", "only_count", is_flag=True, help="Print only the number of rows.")
 @json_option
 @config_option
@@ -112,7 +118,10 @@ def command(
     from integration.exports import export_request
     from integration.exports.presets import PRESETS
     from integration.exports.query import count
+    from integration.settings.values import is_object_url
 
+    if is_object_url(out) and not by_month:
+        raise click.UsageError("--out with a URL requires --format parquet --partition-by month")
     name = name.strip("/")
     try:
         context = _ReadOnlyContext(load_settings(config, needs_credentials=False))
@@ -128,11 +137,13 @@ def command(
             else:
                 print(row_count)
         elif by_month:
+            from integration.exports.folders import open_folder
             from integration.exports.formats import parquet_months
 
+            folder = open_folder(out)
             with context.mirror_db.read() as connection:
                 audit_export(count(connection, selection))
-            for file in parquet_months.write_months(context.mirror_db.read, selection, Path(out)):
+            for file in parquet_months.write_months(context.mirror_db.read, selection, folder):
                 print_message(f"{file.month}  {file.rows} rows{'' if file.is_written else ', unchanged'}")
         else:
             processors = min(len(os.sched_getaffinity(0)), MAX_THREADS)

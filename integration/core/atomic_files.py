@@ -36,11 +36,13 @@ def hash_file(path: Path) -> tuple[int, str]:
 def open_atomic(target: Path) -> Iterator[BinaryIO]:
     """Open a file that gets the name `target` when the block succeeds.
 
-    If the block fails, `target` is unchanged. Raises OSError.
+    If the block fails, `target` is unchanged. Raises OSError. Other programs may write into the folder, so
+    links that they created are not followed.
     """
     part_path = target.with_name(f".{target.name}.part")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
-        with part_path.open("wb") as file:
+        with os.fdopen(os.open(part_path, flags, 0o666), "wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())

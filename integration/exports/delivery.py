@@ -7,18 +7,14 @@ schedule and period only, so a recipient can recognise duplicates.
 from __future__ import annotations
 
 import hashlib
-import os
-import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from email.message import EmailMessage
-from pathlib import Path
-from typing import IO, BinaryIO
+from typing import IO
 from urllib.parse import quote, urlsplit, urlunsplit
 
-from integration.core import atomic_files, clock
+from integration.core import clock
 from integration.core.errors import SwitchroomError
+from integration.exports.folders import Folder, LocalFolder, open_folder
 from integration.exports.formats import FORMATS
 from integration.exports.jobs import ExportRun
 from integration.outbound import mail
@@ -86,50 +82,30 @@ def normalize_place(settings: Settings, server: MailServer | None, target: str, 
 # --- a folder --------------------------------------------------------------------------------------------
 
 
-def base_folder(settings: Settings) -> Path:
+def base_folder(settings: Settings) -> Folder:
     """Return the folder that contains all folder targets (`exports.folder`)."""
-    return settings.exports.folder or settings.storage.data_dir / "exports"
+    if settings.exports.folder is None:
+        return LocalFolder(settings.storage.data_dir / "exports")
+    return open_folder(settings.exports.folder)
 
 
 def _deliver_to_folder(settings: Settings, outgoing: OutgoingFile) -> str:
-    target = prepare_folder(settings, outgoing.run.job.place) / outgoing.name
+    folder = find_folder(settings, outgoing.run.job.place)
     try:
-        with open_target(target) as file:
-            shutil.copyfileobj(outgoing.file, file, 1 << 20)
+        folder.write_file(outgoing.name, outgoing.file)
     except OSError as error:
-        raise DeliveryFailed(f"The file {target} cannot be written: {error.strerror}.") from error
-    return f"written to {target}"
+        raise DeliveryFailed(
+            f"The file {folder}/{outgoing.name} cannot be written: {error.strerror or error}."
+        ) from error
+    return f"written to {folder}/{outgoing.name}"
 
 
-def prepare_folder(settings: Settings, place: str) -> Path:
-    """Return the folder `place`, created if it is missing. Raises DeliveryFailed."""
+def find_folder(settings: Settings, place: str) -> Folder:
+    """Return the folder `place`. Raises DeliveryFailed."""
     try:
-        folder = _resolve_folder(settings, place)
-        folder.mkdir(parents=True, exist_ok=True)
+        return _resolve_folder(settings, place)
     except ValueError as error:
         raise DeliveryFailed(str(error)) from None
-    except OSError as error:
-        raise DeliveryFailed(f"The folder {place or '.'} cannot be created: {error.strerror}.") from error
-    return folder
-
-
-@contextmanager
-def open_target(target: Path) -> Iterator[BinaryIO]:
-    """Open a file that gets the name `target` when the block succeeds.
-
-    Raises OSError. Other programs may write into its folder, so links that they created are not followed.
-    """
-    part_path = target.with_name(f".{target.name}.part")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-    try:
-        with os.fdopen(os.open(part_path, flags, 0o666), "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        part_path.replace(target)
-        atomic_files.fsync_path(target.parent)
-    finally:
-        part_path.unlink(missing_ok=True)
 
 
 def _split_folder(place: str) -> list[str]:
@@ -142,12 +118,11 @@ def _split_folder(place: str) -> list[str]:
     return names
 
 
-def _resolve_folder(settings: Settings, place: str) -> Path:
+def _resolve_folder(settings: Settings, place: str) -> Folder:
     base = base_folder(settings)
-    folder = base.joinpath(*_split_folder(place))
-    if place.startswith("/") or not folder.resolve().is_relative_to(base.resolve()):
+    if place.startswith("/"):
         raise ValueError(f"The folder {place!r} is not below {base} (exports.folder). Use a relative path.")
-    return folder
+    return base.subfolder(_split_folder(place))
 
 
 # --- a mailbox -------------------------------------------------------------------------------------------

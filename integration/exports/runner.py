@@ -330,7 +330,7 @@ class ExportRunner:
         files. If all are complete, files of months without records are removed.
         """
         name = run.file_name(complete=True)
-        folder = delivery.prepare_folder(self.settings, f"{run.job.place}/{name}".lstrip("/"))
+        folder = delivery.find_folder(self.settings, f"{run.job.place}/{name}".lstrip("/"))
         selection, read = self._build_selection(run), self.mirror_db.read
         months, excluded_months = parquet_months.list_months(read, selection), list[str]()
         if not is_complete:
@@ -344,7 +344,6 @@ class ExportRunner:
                     selection,
                     folder,
                     excluded_months=excluded_months,
-                    open_file=delivery.open_target,
                     spool_folder=self.settings.storage.data_dir,
                 )
             removed = parquet_months.remove_other_months(folder, months) if is_complete else []

@@ -13,7 +13,7 @@ from integration.settings.values import (
     BasePath,
     Country,
     CrmUrl,
-    FilePath,
+    ExportFolder,
     Host,
     Number,
     Origin,
@@ -26,9 +26,10 @@ from integration.settings.values import (
 class Exports(Section):
     """Files written in the background: schedules and large exports."""
 
-    folder: FilePath | None = Field(
+    folder: ExportFolder | None = Field(
         default=None,
-        description="The only folder below which schedules may write. If unset, exports/ in data_dir.",
+        description="The only folder below which schedules may write: a path, or a URL of object storage such"
+        " as s3://bucket/calls. If unset, exports/ in data_dir.",
         examples=["/srv/exports"],
     )
     keep_days: Number = Field(

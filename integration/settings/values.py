@@ -25,6 +25,9 @@ MIN_FREE_BYTES = 2 * 10**9
 """Bytes of disk that stay free, in addition to `recordings.max_gb` and `exports.max_gb`."""
 MIN_FREE_TEXT = f"{MIN_FREE_BYTES / 10**9:g} GB"
 
+OBJECT_SCHEMES = ("s3://", "gs://", "abfs://")
+"""Beginnings of URLs of object storage."""
+
 RESERVED_PATHS = frozenset({
     "account", "calls", "contacts", "demo", "dial", "docs", "export", "exports", "healthz", "help",
     "live", "login", "logout", "messages", "metrics", "missed", "notifications", "openapi.json", "palette",
@@ -287,6 +290,25 @@ def _expand_path(value: Path) -> Path:
     return value.expanduser()
 
 
+def is_object_url(value: str) -> bool:
+    """Check whether `value` is a URL of object storage, and not a path."""
+    return value.startswith(OBJECT_SCHEMES)
+
+
+def check_object_url(value: str) -> str:
+    """Return a URL of object storage. Raises ValueError, whose text begins with a verb."""
+    url = urlsplit(_check_single_line(value))
+    if not url.netloc or not is_object_url(value):
+        raise ValueError("must have a bucket, such as s3://bucket/calls")
+    if url.password is not None:
+        raise ValueError("must not contain credentials; set those of docs/exports.md in the environment")
+    return value
+
+
+def _check_export_folder(value: str) -> str:
+    return check_object_url(value) if is_object_url(value) else str(Path(value).expanduser())
+
+
 UsualHours = Annotated[tuple[Annotated[str, AfterValidator(check_hours)], ...], BeforeValidator(_to_tuple)]
 WholeNumber = Annotated[int, BeforeValidator(_reject_boolean)]
 Number = Annotated[float, BeforeValidator(_reject_boolean), Field(allow_inf_nan=False)]
@@ -313,4 +335,5 @@ WebhookSecretList = Annotated[
 ]
 CrmUrl = Annotated[Text, AfterValidator(_check_crm_url)]
 FilePath = Annotated[Path, AfterValidator(_expand_path)]
+ExportFolder = Annotated[Text, AfterValidator(_check_export_folder)]
 Port = Annotated[WholeNumber, Field(ge=0, le=65535)]

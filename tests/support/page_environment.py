@@ -16,8 +16,19 @@ from packaging.utils import canonicalize_name
 from tests.support.harness import ROOT
 
 
+def read_section(page: str) -> str:
+    """Return the text of `page`: a path, and `#` with the anchor of a section to return only this one."""
+    path, _, anchor = page.partition("#")
+    text = (ROOT / path).read_text("utf-8")
+    if not anchor:
+        return text
+    _, *sections = re.split(r"^#+ ", text, flags=re.MULTILINE)
+    (section,) = (part for part in sections if part.splitlines()[0].lower().replace(" ", "-") == anchor)
+    return section
+
+
 def make_environment(page: str, folder: Path) -> Path:
-    """Create an environment in `folder` with the packages of `pip install …` on `page`, a path.
+    """Create an environment in `folder` with the packages of `pip install …` on `page`, as in `read_section`.
 
     They are links to those of this environment, because an installation takes minutes. Returns the folder of
     the programs.
@@ -26,14 +37,17 @@ def make_environment(page: str, folder: Path) -> Path:
     subprocess.run(command, check=True)
     (packages,) = folder.glob("lib/python*/site-packages")
     programs = folder / "bin"
-    named = re.findall(r"`pip install ([\w -]+)`", (ROOT / page).read_text("utf-8"))
-    pending, linked = [name for names in named for name in names.split()], set()
+    named = re.findall(r"`pip install ([\w \[\],-]+)`", read_section(page))
+    pending = [Requirement(name) for names in named for name in names.split()]
+    linked: set[tuple[str, str]] = set()
     assert pending, f"{page} names no packages"
     while pending:
-        name = canonicalize_name(pending.pop())
-        if name in linked:
+        requirement = pending.pop()
+        name = canonicalize_name(requirement.name)
+        extras = {(name, extra) for extra in ("", *requirement.extras)} - linked
+        if not extras:
             continue
-        linked.add(name)
+        linked |= extras
         distribution = metadata.distribution(name)
         scripts = {
             entry.name: entry for entry in distribution.entry_points if entry.group == "console_scripts"
@@ -49,17 +63,20 @@ def make_environment(page: str, folder: Path) -> Path:
             top = file.parts[0]
             if top not in ("..", "__pycache__") and not (packages / top).exists():
                 (packages / top).symlink_to(str(distribution.locate_file(top)))
-        requirements = map(Requirement, distribution.requires or ())
-        pending += [one.name for one in requirements if not one.marker or one.marker.evaluate({"extra": ""})]
+        pending += [
+            one
+            for one in map(Requirement, distribution.requires or ())
+            if not one.marker or any(one.marker.evaluate({"extra": extra}) for _, extra in extras)
+        ]
     return programs
 
 
 def run_examples(page: str, folder: Path, names: str) -> Any:
     """Run the Python examples of `page` in `folder`, in the environment of its reader.
 
-    Returns the value of the expression `names` afterwards, as JSON.
+    `page` is as in `read_section`. Returns the value of the expression `names` afterwards, as JSON.
     """
-    examples = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text("utf-8"), re.DOTALL)
+    examples = re.findall(r"```python\n(.*?)```", read_section(page), re.DOTALL)
     code = "\n".join((*examples, f"import json\nprint(json.dumps({names}))"))
     python = make_environment(page, folder / "environment") / "python"
     done = subprocess.run([python, "-c", code], cwd=folder, capture_output=True, text=True, check=False)

@@ -67,7 +67,9 @@ def import_pyarrow() -> Any:
     try:
         import pyarrow
     except ImportError:
-        raise QueryError("The format parquet requires the package pyarrow: pip install pyarrow") from None
+        raise QueryError(
+            "Parquet and object storage require the package pyarrow: pip install pyarrow"
+        ) from None
     return pyarrow
 
 

@@ -7,19 +7,17 @@ written too.
 
 from __future__ import annotations
 
+import fnmatch
 import hashlib
 import marshal
-import shutil
 import sqlite3
 import tempfile
-from collections.abc import Callable, Collection
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, BinaryIO
 
-from integration.core import atomic_files
 from integration.core.errors import QueryError, StorageError
+from integration.exports.folders import Folder
 from integration.exports.formats import parquet
 from integration.exports.query import ExportQuery, build_export_query
 from integration.exports.selection import OpenReader, Selection
@@ -50,17 +48,15 @@ class MonthFile:
 def write_months(
     read: OpenReader,
     selection: Selection,
-    folder: Path,
+    folder: Folder,
     *,
     excluded_months: Collection[str] = (),
-    open_file: Callable[[Path], AbstractContextManager[BinaryIO]] = atomic_files.open_atomic,
     spool_folder: Path | None = None,
 ) -> list[MonthFile]:
     """Write `folder/month=YYYY-MM/part-0.parquet` for every changed month of the selection.
 
     Each file is one moment of the mirror. It is written to `spool_folder` first, so that a slow target does
-    not keep the moment open, and replaced atomically by `open_file`. `excluded_months` and months outside the
-    selection keep their files.
+    not keep the moment open. `excluded_months` and months outside the selection keep their files.
 
     Raises QueryError for records without a date, and StorageError.
     """
@@ -69,16 +65,21 @@ def write_months(
     for month in list_months(read, selection):
         if month in excluded_months:
             continue
-        target = folder / f"month={month}" / FILE_NAME
+        name = f"month={month}/{FILE_NAME}"
         with tempfile.TemporaryFile(dir=spool_folder) as spool:
             with read() as connection:
                 query = _limit_to_month(build_export_query(connection, selection), selection, month)
                 content, row_count = _hash_rows(connection, query)
-                is_changed = content != read_content_hash(target)
+                is_changed = content != read_content_hash(folder, name)
                 if is_changed:
                     parquet.write(connection, query, spool, metadata={CONTENT_KEY: content})
             if is_changed:
-                _copy(spool, target, open_file)
+                try:
+                    folder.write_file(name, spool)
+                except OSError as error:
+                    raise StorageError(
+                        f"The file {folder}/{name} cannot be written: {error.strerror or error}."
+                    ) from error
             files.append(MonthFile(month, row_count, spool.tell(), is_changed))
     return files
 
@@ -94,26 +95,26 @@ def list_months(read: OpenReader, selection: Selection) -> list[str]:
         return sorted(month or UNDATED for (month,) in connection.execute(sql, query.values).fetchall())
 
 
-def remove_other_months(folder: Path, months: Collection[str]) -> list[str]:
+def remove_other_months(folder: Folder, months: Collection[str]) -> list[str]:
     """Remove the files of months that are not in `months`.
 
     Returns these months. Files that `write_months` did not write stay. Raises StorageError.
     """
     removed = []
-    for path in sorted(folder.glob(f"month=*/{FILE_NAME}")):
-        month = path.parent.name.removeprefix("month=")
-        if month not in months and read_content_hash(path) is not None:
-            try:
-                path.unlink()
-                with suppress(OSError):  # The folder has other files.
-                    path.parent.rmdir()
-            except OSError as error:
-                raise StorageError(f"The file {path} cannot be removed: {error.strerror}.") from error
-            removed.append(month)
+    try:
+        for name in sorted(fnmatch.filter(folder.list_files(), f"month=*/{FILE_NAME}")):
+            month = name.removeprefix("month=").removesuffix(f"/{FILE_NAME}")
+            if month not in months and read_content_hash(folder, name) is not None:
+                folder.remove_file(name)
+                removed.append(month)
+    except OSError as error:
+        raise StorageError(
+            f"The files of months without records in {folder} cannot be removed: {error.strerror or error}."
+        ) from error
     return removed
 
 
-def read_content_hash(path: Path) -> bytes | None:
+def read_content_hash(folder: Folder, name: str) -> bytes | None:
     """Return the hash of the rows of a file.
 
     None for a missing, damaged or other file.
@@ -122,7 +123,7 @@ def read_content_hash(path: Path) -> bytes | None:
     from pyarrow.parquet import read_metadata
 
     try:
-        with path.open("rb") as file:
+        with folder.open_file(name) as file:
             metadata = read_metadata(file).metadata or {}  # type: ignore[no-untyped-call]
     except (OSError, arrow.ArrowInvalid):
         return None
@@ -157,15 +158,3 @@ def _limit_to_month(query: ExportQuery, selection: Selection, month: str) -> Exp
             f' AND "{selection.resource.date}" >= :month AND "{selection.resource.date}" < :month || \'~\''
         )
     return replace(query, where=f"({query.where}) AND {condition}", values={**query.values, "month": value})
-
-
-def _copy(
-    spool: IO[bytes], target: Path, open_file: Callable[[Path], AbstractContextManager[BinaryIO]]
-) -> None:
-    spool.seek(0)
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with open_file(target) as file:
-            shutil.copyfileobj(spool, file, 1 << 20)
-    except OSError as error:
-        raise StorageError(f"The file {target} cannot be written: {error.strerror}.") from error
