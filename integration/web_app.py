@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING
@@ -77,6 +78,7 @@ def make_site(context: AppContext, metrics: Metrics) -> Flask:
         second_factor_roles=settings.dashboard.second_factor,
         open_to_all=UNGUARDED_ENDPOINTS,
     )
+    places = threading.BoundedSemaphore(BLOCKING_THREADS // 2)
     app.url_map.converters["int"] = pages.IdConverter
     app.register_blueprint(health_routes.make_blueprint(context, metrics))
     app.register_blueprint(help_site.make_blueprint(find_help_site(), assets))
@@ -85,7 +87,7 @@ def make_site(context: AppContext, metrics: Metrics) -> Flask:
         make_stream(
             context.live_hub,
             render_change,
-            BLOCKING_THREADS // 2,
+            places,
             find_viewer=login_guard.viewer,
             heartbeat=render_heartbeat,
         )
@@ -94,7 +96,7 @@ def make_site(context: AppContext, metrics: Metrics) -> Flask:
     pages.register(app)
     own_paths = {}
     if find_conflicting_base_path(settings) is None:
-        app.register_blueprint(own_api.make_blueprint(context))
+        app.register_blueprint(own_api.make_blueprint(context, places))
         own_paths = build_own_paths()
     app.register_blueprint(make_facade(context, partial(download.open_file, context), own_paths))
     page_files.check(app, context.health)

@@ -164,6 +164,16 @@ class Authenticator:
             self._key_rates.count(key.user_id, key.limits.requests_per_minute)
         return key
 
+    def check_key(self, request: Request) -> None:
+        """Raise ApiError 401 or 403 if the local key of an open request is not valid any more."""
+        presented = read_credentials(request)
+        try:
+            key = keys.authenticate(self._app_db, presented.user, presented.secret, request.remote_addr or "")
+        except KeyRefused as error:
+            raise _to_api_error(error) from error
+        if key is None:
+            raise build_unauthorized_error()
+
     def record_login(self, secret: str, user_id: object, email: str | None) -> None:
         """Cache the token of a successful login through the facade."""
         credential_cache.store(

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
+from integration.access import session_ends
 from integration.access.key_limits import NO_LIMITS, KeyLimits
 from integration.core import clock, tokens
 from integration.core.errors import DomainError
@@ -210,6 +211,7 @@ def revoke(app_db: Database, name: str) -> None:
         )
         if not cursor.rowcount:
             raise DomainError(f"There is no key {name!r}. `switchroom key list` shows all keys.")
+        session_ends.report_change(tx)
 
     app_db.write(work)
 
@@ -235,6 +237,7 @@ def rotate(app_db: Database, name: str, overlap_hours: float = DEFAULT_OVERLAP_H
             " WHERE user_id = ?",
             (clock.utc_text(clock.unix() + overlap_hours * 3600), tokens.digest(secret), row["user_id"]),
         )
+        session_ends.report_change(tx)
         return int(row["user_id"])
 
     return app_db.write(work), secret

@@ -19,7 +19,7 @@ CREATE TABLE IF NOT EXISTS sessions_ended_by_admin (
 """
 
 HOOK = "sessions"
-"""Key of the hooks of house.db that run after an end of sessions or a change of rights."""
+"""Key of the hooks of house.db that run after an end of sessions or keys, or a change of rights."""
 
 Condition = Literal["token_hash = ?", "id = ?", "person_id = ?", "person_id = ? AND id IS NOT ?"]
 
@@ -42,6 +42,6 @@ def end_sessions(
 
 
 def report_change(tx: Transaction) -> None:
-    """Let open pages verify their logins after the commit."""
+    """Let open pages verify their logins, and waiting requests their keys, after the commit."""
     for hook in tx.hooks.get(HOOK, ()):
         hook(tx, None)

@@ -5,12 +5,14 @@ The facade is the platform's API, with one record for each phone that rang. docs
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 
 import orjson
 from flask import Blueprint, Response, request
 
 from integration.api import calls, missed, reports
+from integration.api.events import EventReaders
 from integration.api.requests import ApiRequest
 from integration.context import AppContext
 from integration.core.api_responses import ApiError, build_response
@@ -23,10 +25,13 @@ NAME = "api"
 MAX_BODY_BYTES = 64 * 1024
 
 
-def make_blueprint(context: AppContext) -> Blueprint:
-    """Create the blueprint `api`. It is exempt from the login check and checks its own credentials."""
+def make_blueprint(context: AppContext, places: threading.BoundedSemaphore) -> Blueprint:
+    """Create the blueprint `api`. It is exempt from the login check and checks its own credentials.
+
+    `places`: those of requests that stay open (`live/stream`).
+    """
     blueprint = Blueprint(NAME, __name__, url_prefix=OWN_API_PATH)
-    api = OwnApi(context)
+    api = OwnApi(context, EventReaders(places))
     for rule in ("/", "/<path:rest>"):
         # Flask answers OPTIONS and other methods in its own form; here every response is JSON.
         blueprint.add_url_rule(
@@ -43,18 +48,23 @@ def make_blueprint(context: AppContext) -> Blueprint:
     return blueprint
 
 
+View = Callable[[ApiRequest, bytes], bytes]
+"""Function from a request and its body to the JSON of the response."""
+
+
 class OwnApi:
     """Handler of all requests to the own API."""
 
-    def __init__(self, context: AppContext) -> None:
+    def __init__(self, context: AppContext, event_readers: EventReaders) -> None:
         self._context = context
+        self._event_readers = event_readers
 
     def respond(self, rest: str = "") -> Response:
         """Respond to a request. Every error has the JSON form of the facade."""
         return api_requests.respond(lambda: self._handle(rest.removesuffix("/").split("/")))
 
     def _handle(self, segments: list[str]) -> Response:
-        method, view = _find_view(segments)
+        method, view = self._find_view(segments)
         if request.method == "OPTIONS":
             return build_response(b"", 204, headers={"Allow": _format_allow(method)})
         caller = self._context.authenticator.identify(request)
@@ -71,7 +81,7 @@ class OwnApi:
         api_request = ApiRequest(self._context, request, caller)
         if method == "POST":
             return self._respond_once(api_request, view)
-        return build_response(view(api_request, b""))
+        return build_response(view(api_request, b""), headers=api_request.response_headers)
 
     def _respond_once(self, api_request: ApiRequest, view: View) -> Response:
         """Respond to a POST, at most once for an Idempotency-Key of the client (docs/facade.md)."""
@@ -95,28 +105,27 @@ class OwnApi:
         write_log.store_response(app_db, who, key, 200, "application/json", response_body)
         return build_response(response_body)
 
-
-View = Callable[[ApiRequest, bytes], bytes]
-"""Function from a request and its body to the JSON of the response."""
-
-
-def _find_view(segments: list[str]) -> tuple[str, View | None]:
-    """Return the method and the view of a path, ("GET", None) for an unknown path."""
-    number = parse_id(segments[1]) if len(segments) > 1 else None
-    match segments:
-        case ["calls"]:
-            return "GET", lambda api_request, _: orjson.dumps(calls.list_calls(api_request))
-        case ["calls", _] if number is not None:
-            return "GET", lambda api_request, _: orjson.dumps(calls.read_call(api_request, number))
-        case ["missed"]:
-            return "GET", lambda api_request, _: orjson.dumps(missed.list_items(api_request))
-        case ["missed", _, action] if number is not None and action in missed.ACTIONS:
-            return "POST", lambda api_request, body: orjson.dumps(
-                missed.change_item(api_request, number, action, body)
-            )
-        case ["reports", period]:
-            return "GET", lambda api_request, _: orjson.dumps(reports.read_report(api_request, period))
-    return "GET", None
+    def _find_view(self, segments: list[str]) -> tuple[str, View | None]:
+        """Return the method and the view of a path, ("GET", None) for an unknown path."""
+        number = parse_id(segments[1]) if len(segments) > 1 else None
+        match segments:
+            case ["calls"]:
+                return "GET", lambda api_request, _: orjson.dumps(calls.list_calls(api_request))
+            case ["calls", _] if number is not None:
+                return "GET", lambda api_request, _: orjson.dumps(calls.read_call(api_request, number))
+            case ["missed"]:
+                return "GET", lambda api_request, _: orjson.dumps(missed.list_items(api_request))
+            case ["missed", _, action] if number is not None and action in missed.ACTIONS:
+                return "POST", lambda api_request, body: orjson.dumps(
+                    missed.change_item(api_request, number, action, body)
+                )
+            case ["events"]:
+                return "GET", lambda api_request, _: orjson.dumps(
+                    self._event_readers.list_events(api_request)
+                )
+            case ["reports", period]:
+                return "GET", lambda api_request, _: orjson.dumps(reports.read_report(api_request, period))
+        return "GET", None
 
 
 def _format_allow(method: str) -> str:

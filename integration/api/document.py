@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any, get_type_hints
 
-from integration.api import calls, missed, reports
+from integration.api import calls, events, missed, reports
 from integration.api.requests import DEFAULT_LIMIT, MAX_LIMIT
 from integration.core.ids import MAX_ID
+from integration.events.feed import KINDS
 from integration.mirror.page_queries.call_labels import DIRECTION_LABELS, OUTCOMES
 from integration.mirror.page_queries.reports import Figures
 from integration.settings.api_paths import OWN_API_PATH
@@ -60,6 +61,15 @@ _PARAMETERS: Mapping[str, tuple[Json, str]] = {
         "Entries of a page",
     ),
     "next": ({"type": "string"}, "`next` of the page before"),
+    "after": (
+        {"type": "string"},
+        "`next` of the response before, or the `id` of an event; from now without it",
+    ),
+    "kinds": ({"type": "string", "example": "call.ended,gap"}, f"Some of {', '.join(KINDS)}, with commas"),
+    "wait": (
+        {"type": "integer", "minimum": 0, "maximum": events.MAX_WAIT, "default": 0},
+        "Seconds to wait for an event",
+    ),
 }
 
 
@@ -79,6 +89,10 @@ def build_own_paths() -> dict[str, Json]:
         "/missed": _build(
             "get", "list_callbacks", "Call-back items, latest attempt first.", "workspace",
             _describe_list(item), query=missed.LIST_PARAMETERS,
+        ),
+        "/events": _build(
+            "get", "list_events", "Events after a cursor, in order. Waits for the next one.",
+            "cdrs, sms or workspace", _describe_events(), query=events.LIST_PARAMETERS,
         ),
         "/reports/{period}": _build(
             "get", "get_report", "Figures of a period of at most 400 days.", "workspace",
@@ -177,6 +191,17 @@ def _describe_call() -> Json:
             "notes": {"type": "array", "items": note},
         }
     )
+
+
+def _describe_events() -> Json:
+    event = {
+        "id": {"type": "string"},
+        "type": {"enum": list(KINDS)},
+        "timestamp": {"type": "string", "format": "date-time"},
+        "data": {"type": "object", "description": "The call, message or call-back item at present"},
+    }
+    entries = {"type": "array", "items": _describe_object(event)}
+    return _describe_object({"data": entries, "next": {"type": "string"}})
 
 
 def _describe_report() -> Json:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, timedelta
 from zoneinfo import ZoneInfo
 
@@ -30,12 +30,13 @@ class ApiRequest:
     """A request of a local key.
 
     `http_request` is that of Flask. `caller` has a key. Its name is used in the audit log and in call-back
-    items.
+    items. `response_headers` are added to a successful response.
     """
 
     context: AppContext
     http_request: flask.Request
     caller: Caller
+    response_headers: dict[str, str] = field(default_factory=dict)
 
     @property
     def key(self) -> Key:
@@ -96,11 +97,15 @@ class ApiRequest:
         return number
 
     def limit(self) -> int:
-        text = self.text("limit")
+        return self.number("limit", 1, MAX_LIMIT, DEFAULT_LIMIT)
+
+    def number(self, name: str, least: int, most: int, default: int) -> int:
+        """Return a parameter from `least` to `most`."""
+        text = self.text(name)
         if text is None:
-            return DEFAULT_LIMIT
-        if not (text.isascii() and text.isdecimal() and len(text) <= 3 and 1 <= int(text) <= MAX_LIMIT):
-            raise build_value_error("limit", f"{_shorten(text)} is not a number from 1 to {MAX_LIMIT}.")
+            return default
+        if not (text.isascii() and text.isdecimal() and len(text) <= 3 and least <= int(text) <= most):
+            raise build_value_error(name, f"{_shorten(text)} is not a number from {least} to {most}.")
         return int(text)
 
     def cursor(self) -> Cursor | None:

@@ -19,6 +19,7 @@ from integration.core.errors import SwitchroomError
 from integration.core.ids import as_id, id_list
 from integration.mirror.page_queries import live
 from integration.mirror.records import change_log
+from integration.sqlite.transaction import Change
 from integration.workspace import callbacks, visible_callbacks
 
 CALL_KINDS = ("call.ringing", "call.answered", "call.ended", "call.updated")
@@ -111,6 +112,12 @@ def newest_cursor(
     return _format_id(mirror, end)
 
 
+def is_event(change: Change, kinds: Collection[str]) -> bool:
+    """Return whether a change is an event of one of `kinds`, for readers that wait for one."""
+    is_merge = change.topic == "call_gone" and "call.updated" in kinds
+    return is_merge or change.data.get("event") in kinds
+
+
 def read_events(
     mirror: sqlite3.Connection,
     app: sqlite3.Connection,
@@ -150,7 +157,7 @@ def _read_log(
         after = rows[-1]["id"] if len(rows) == BATCH_ROWS else newest
     if len(events) > limit:
         return events[:limit], events[limit - 1].number
-    return events, after
+    return events, min(after, newest)
 
 
 def _read_gap(

@@ -1,6 +1,7 @@
 """Live stream `/live/stream` with Server-Sent Events.
 
-Each stream occupies a thread of the server, so the number of streams is limited.
+Each stream occupies a thread of the server, so streams and requests that wait for events (`api/events`) share
+a limited number of places.
 """
 
 from __future__ import annotations
@@ -280,7 +281,7 @@ class EventStream:
 def make_stream(
     live_hub: Hub,
     render_events: RenderEvents,
-    limit: int,
+    places: threading.BoundedSemaphore,
     *,
     find_viewer: Callable[[], Viewer],
     heartbeat: HeartbeatData = dict,
@@ -288,15 +289,14 @@ def make_stream(
 ) -> Blueprint:
     """Return the blueprint with `/live/stream`.
 
-    `limit`: maximum number of streams, half of the server's blocking threads. `find_viewer()`: the viewer of
-    the current request. `latest_only`: topics of which only the last change per key in a batch is sent. The
-    header `Last-Event-ID`, or `?after=` with the id at which a page was rendered, is the last change that the
-    browser has. With `?free` the stream displaces no other stream of the browser, and the response is 204 if
-    there is no place.
+    `places`: those of requests that stay open, half of the server's blocking threads. `find_viewer()`: the
+    viewer of the current request. `latest_only`: topics of which only the last change per key in a batch is
+    sent. The header `Last-Event-ID`, or `?after=` with the id at which a page was rendered, is the last
+    change that the browser has. With `?free` the stream displaces no other stream of the browser, and the
+    response is 204 if there is no place.
     """
     blueprint = Blueprint("live_stream", __name__)
     renderer = Renderer(live_hub, render_events)
-    slots = threading.BoundedSemaphore(limit)
     browser_streams = BrowserStreams()
 
     @blueprint.get("/live/stream")
@@ -304,11 +304,9 @@ def make_stream(
         if request.method == "HEAD":
             return Response(content_type="text/event-stream")
         current_viewer = find_viewer()
-        if not slots.acquire(blocking=False):
+        if not places.acquire(blocking=False):
             response = jsonify(
-                error_body(
-                    f"The limit of {limit} open live pages is reached. Retry in {FULL_RETRY_SECONDS} seconds."
-                )
+                error_body(f"The limit of open live pages is reached. Retry in {FULL_RETRY_SECONDS} seconds.")
             )
             response.status_code = 503
             response.headers["Retry-After"] = str(FULL_RETRY_SECONDS)
@@ -320,7 +318,7 @@ def make_stream(
 
             def release() -> None:
                 browser_streams.remove(current_viewer.browser, subscription)
-                slots.release()
+                places.release()
 
             body = EventStream(
                 app,
@@ -333,7 +331,7 @@ def make_stream(
                 release,
             )
         except BaseException:
-            slots.release()
+            places.release()
             raise
         if not browser_streams.add(
             current_viewer.browser, subscription, displaces="free" not in request.args

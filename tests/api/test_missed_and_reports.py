@@ -187,10 +187,13 @@ def test_responses_have_the_form_of_the_openapi_document(office: SharedApp) -> N
     )
     document = request(office, "GET", "/openapi.json", headers=key).json
     number = list_parties(office, key)[0][0]
+    start = request(office, "GET", "/api/events", headers=key).json["next"]
+    office.mirror_db.write(lambda tx: tx.announce("call", 101, {"event": "call.ended"}))
     responses = {
         "/api/calls": request(office, "GET", "/api/calls", headers=key),
         "/api/calls/{id}": request(office, "GET", "/api/calls/101", headers=everything),
         "/api/missed": request(office, "GET", "/api/missed", headers=key),
+        "/api/events": request(office, "GET", f"/api/events?after={start}", headers=key),
         "/api/reports/{period}": request(office, "GET", "/api/reports/week", headers=key),
         "/api/missed/{id}/claim": post(office, key, f"{number}/claim", {"owner": BOB.email}),
         "/api/missed/{id}/note": post(office, key, f"{number}/note", {"note": "x"}),
