@@ -127,7 +127,10 @@ def _has_differences(connection: sqlite3.Connection, derived: Derived, rules: Ru
 def _list_verified(
     connection: sqlite3.Connection, derived: Derived, rules: Rules, *, sampled: bool
 ) -> Iterator[Range]:
-    """Yield the ranges to verify, newest first."""
+    """Yield the ranges to verify, newest first.
+
+    Numbers between those of the sources are ranges too: only a row without a source has such a key.
+    """
     low, high = derived.all_keys
     first_deferred = high if derived.defer is None else derived.defer(rules)[0]
     if sampled:
@@ -140,10 +143,14 @@ def _list_verified(
         if derived.defer is not None and derived.find_span(keys[0], rules)[1] >= first_deferred:
             high = get_previous(derived.align(keys[0], rules))
             continue
+        if isinstance(high, int) and keys[0] < high:
+            yield keys[0] + 1, high
         yield keys[-1], keys[0]
         if sampled:
             return
         high = get_previous(keys[-1])
+    if isinstance(high, int) and not sampled:
+        yield low, high
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,7 +89,13 @@ def test_any_change_is_followed_and_every_wrong_row_is_found(mirror):
     mirror.execute("UPDATE _calls_search SET text = 'changed' WHERE rowid = ?", wrong)
     ((low, high),) = mirror.find_differences()["search"]
     assert low <= wrong <= high
-    mirror.database.write(lambda tx: due.mark(tx, "search", [(low, high)]))
+    # Rows of calls that do not exist, above and below all others.
+    for orphan in (wrong + 1000, -5):
+        mirror.execute("INSERT INTO _calls_search (rowid, text) VALUES (?, 'nobody')", orphan)
+    above, *_, below = differences = mirror.find_differences()["search"]
+    assert above[0] <= wrong + 1000 <= above[1]
+    assert below[0] <= -5 <= below[1]
+    mirror.database.write(lambda tx: due.mark(tx, "search", differences))
     rebuild.rebuild_due(mirror.database, RULES)
     assert mirror.find_differences() == {}
 
