@@ -1113,9 +1113,10 @@ CREATE INDEX _leg_events_leg ON _leg_events (leg_id);
 
 CREATE INDEX _legs_call ON _legs (call_id);
 
-CREATE INDEX _legs_key_ended ON _legs (join_key, ended) WHERE join_key IS NOT NULL;
+CREATE INDEX _legs_key ON _legs (join_key, (root_id IS NULL AND parent_id IS NULL), started)
+    WHERE join_key IS NOT NULL;
 
-CREATE INDEX _legs_key_started ON _legs (join_key, started) WHERE join_key IS NOT NULL;
+CREATE INDEX _legs_key_ended ON _legs (join_key, ended) WHERE join_key IS NOT NULL;
 
 CREATE INDEX _legs_open ON _legs (leg_id) WHERE state <> 'ENDED';
 
@@ -1124,9 +1125,6 @@ CREATE INDEX _legs_parent ON _legs (parent_id) WHERE parent_id IS NOT NULL;
 CREATE INDEX _legs_room ON _legs (room) WHERE room IS NOT NULL;
 
 CREATE INDEX _legs_root ON _legs (root_id) WHERE root_id IS NOT NULL;
-
-CREATE INDEX _legs_unanchored ON _legs (join_key, started)
-    WHERE join_key IS NOT NULL AND root_id IS NULL AND parent_id IS NULL;
 
 CREATE INDEX _lookups_due ON _lookups (next_at) WHERE state = 'open';
 

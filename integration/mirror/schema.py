@@ -161,6 +161,7 @@ MIGRATIONS: Mapping[str, Step] = {
     "no index of changed calls": call_schema.drop_change_index,
     "no unread columns of legs": call_schema.drop_unread_columns,
     "due calls by declarations": due.drop_call_backlog,
+    "one index of callers and groups": call_schema.drop_divided_index,
 }
 """Migration steps by name, in order.
 

@@ -68,11 +68,11 @@ Parameters: JSON list of (key, start, end if unanswered, latest start of the nex
 or a parent), the longest waiting time, and SIMULTANEOUS_SECONDS. Times are Unix seconds.
 """
 _CHAIN_LEGS = (
-    f"SELECT {_LINK_COLUMNS} FROM _legs WHERE join_key = ? AND root_id IS NULL AND parent_id IS NULL"
+    f"SELECT {_LINK_COLUMNS} FROM _legs WHERE join_key = ? AND (root_id IS NULL AND parent_id IS NULL) = 1"
 )
 _HAS_CHAIN = (
     "SELECT k.value ->> 0 FROM json_each(?1) AS k WHERE EXISTS (SELECT 1 FROM _legs"
-    " WHERE join_key = k.value ->> 1 AND root_id IS NULL AND parent_id IS NULL"
+    " WHERE join_key = k.value ->> 1 AND (root_id IS NULL AND parent_id IS NULL) = 1"
     " AND started BETWEEN (k.value ->> 2) - ?3 AND (k.value ->> 2) + ?3"
     " AND leg_id NOT IN (SELECT value FROM json_each(?2)))"
 )
@@ -149,7 +149,7 @@ class AffectedLegs:
         ids |= list_overlapping_legs(self.tx, conference_views)
         while fresh:
             links = [self.links[id_] for id_ in fresh if id_ in self.views]
-            names = {name for link in links for name in (link.root_id, link.parent_id) if name}
+            names = {name for link in links for name in (link.root_id, link.parent_id) if name} - ids
             ids |= due.find_due(self.tx.connection, CHANGED_LEGS, names)
             fresh = ids - self.views.keys() - self.ids_without_facts
             self._load_legs(fresh)

@@ -74,14 +74,12 @@ CREATE TABLE IF NOT EXISTS _legs (
 ) STRICT;
 -- serves the legs of a call
 CREATE INDEX IF NOT EXISTS _legs_call ON _legs (call_id);
--- serve the joins by root, by parent, and by caller and group
+-- serve the joins by root, by parent, and by caller and group (without root and parent, and with one of them)
 CREATE INDEX IF NOT EXISTS _legs_root ON _legs (root_id) WHERE root_id IS NOT NULL;
 CREATE INDEX IF NOT EXISTS _legs_parent ON _legs (parent_id) WHERE parent_id IS NOT NULL;
-CREATE INDEX IF NOT EXISTS _legs_key_started ON _legs (join_key, started) WHERE join_key IS NOT NULL;
+CREATE INDEX IF NOT EXISTS _legs_key ON _legs (join_key, (root_id IS NULL AND parent_id IS NULL), started)
+    WHERE join_key IS NOT NULL;
 CREATE INDEX IF NOT EXISTS _legs_key_ended ON _legs (join_key, ended) WHERE join_key IS NOT NULL;
--- serves chains of legs without root and parent
-CREATE INDEX IF NOT EXISTS _legs_unanchored ON _legs (join_key, started)
-    WHERE join_key IS NOT NULL AND root_id IS NULL AND parent_id IS NULL;
 -- serves `conferences.py`: legs in one conference
 CREATE INDEX IF NOT EXISTS _legs_room ON _legs (room) WHERE room IS NOT NULL;
 -- serves the live poll: legs that have not ended
@@ -142,6 +140,12 @@ def build_update_sql(table: str, columns: Sequence[str]) -> str:
 def drop_change_index(schema: Schema) -> None:
     """Migration: drop the index by which the call-back list found changed calls."""
     schema.execute("DROP INDEX IF EXISTS _calls_change")
+
+
+def drop_divided_index(schema: Schema) -> None:
+    """Migration: `_legs_key` replaces two indexes of callers and groups."""
+    schema.execute("DROP INDEX IF EXISTS _legs_key_started")
+    schema.execute("DROP INDEX IF EXISTS _legs_unanchored")
 
 
 def drop_unread_columns(schema: Schema) -> None:
