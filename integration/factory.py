@@ -306,7 +306,9 @@ class Product:
             self._syslog_copy.close()
 
     def _publish_changes(self, committed_changes: list[Change]) -> None:
-        self.context.live_hub.publish(committed_changes)
+        self.context.live_hub.publish(
+            [change for change in committed_changes if change.topic != change_log.HIDDEN_TOPIC]
+        )
         self._callback_consumer.wake()
         self._derived_consumer.wake()
 
@@ -329,7 +331,9 @@ class Product:
         call_assembly.rebuild_all(self.context, should_continue)
 
     def _prune_change_log(self) -> None:
-        self.context.mirror_db.write(change_log.prune)
+        keep = self.context.settings.events.keep_changes
+        while self.context.mirror_db.write(lambda tx: change_log.prune(tx, keep)):
+            pass
 
     def _update_call_timers(self) -> None:
         now = clock.unix()

@@ -39,7 +39,9 @@ CREATE TABLE _calls (
     party_name TEXT NOT NULL, our_number TEXT, our_e164 TEXT, group_kind TEXT, group_id INTEGER,
     group_name TEXT, user_id INTEGER, user_name TEXT, extension TEXT, context TEXT, t_cause TEXT,
     charge REAL, legs INTEGER NOT NULL, recordings INTEGER NOT NULL, voicemails INTEGER NOT NULL,
-    cdrs INTEGER NOT NULL, sources TEXT NOT NULL, change_no INTEGER NOT NULL
+    cdrs INTEGER NOT NULL, sources TEXT NOT NULL, change_no INTEGER NOT NULL,
+    -- 1: the end was past when the call was first stored, so its facts are no events (`events.py`)
+    is_past INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 
 CREATE VIRTUAL TABLE _calls_search USING fts5(text, tokenize = 'trigram');
@@ -110,6 +112,10 @@ CREATE TABLE _item_forms (
     links TEXT, PRIMARY KEY (table_name, key)
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE _left_calls (
+    user_id INTEGER NOT NULL, id INTEGER NOT NULL, change_no INTEGER NOT NULL, PRIMARY KEY (user_id, id)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE _leg_events (
     event_id TEXT NOT NULL, body_hash TEXT NOT NULL, leg_id INTEGER NOT NULL, root_id INTEGER,
     name TEXT NOT NULL, at TEXT NOT NULL, micros INTEGER, server TEXT, state TEXT, connected_at TEXT,
@@ -150,6 +156,10 @@ CREATE TABLE _media_tally (
     kind TEXT NOT NULL, state TEXT NOT NULL, files INTEGER NOT NULL, bytes INTEGER NOT NULL,
     PRIMARY KEY (kind, state)
 ) STRICT, WITHOUT ROWID;
+
+CREATE TABLE _merged_calls (
+    id INTEGER PRIMARY KEY, into_id INTEGER, change_no INTEGER NOT NULL
+) STRICT;
 
 CREATE TABLE _meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
 
@@ -1084,6 +1094,8 @@ CREATE INDEX _call_ids_call ON _call_ids (call_id);
 
 CREATE INDEX _calls_by_user ON _calls (user_id, started_at);
 
+CREATE INDEX _calls_changed ON _calls (change_no);
+
 CREATE INDEX _calls_open ON _calls (state) WHERE state <> 'ended';
 
 CREATE INDEX _calls_outcome ON _calls (outcome, started_at);
@@ -1109,6 +1121,8 @@ CREATE INDEX _due_now ON _due (derived, low, high) WHERE at = 0;
 
 CREATE INDEX _item_forms_adding ON _item_forms (table_name) WHERE adds_fields = 1;
 
+CREATE INDEX _left_calls_changed ON _left_calls (user_id, change_no);
+
 CREATE INDEX _leg_events_leg ON _leg_events (leg_id);
 
 CREATE INDEX _legs_call ON _legs (call_id);
@@ -1131,6 +1145,8 @@ CREATE INDEX _lookups_due ON _lookups (next_at) WHERE state = 'open';
 CREATE INDEX _lookups_unlearnt ON _lookups (id) WHERE state = 'unlearnt';
 
 CREATE INDEX _lookups_wanted ON _lookups (wanted_at) WHERE kind = 'leg';
+
+CREATE INDEX _merged_calls_changed ON _merged_calls (change_no);
 
 CREATE INDEX _sms_by_created ON sms (created_at);
 

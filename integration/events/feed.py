@@ -188,7 +188,7 @@ def _read_gap(
     events = events[:limit]
     next_number = end if is_finished else -events[-1].number
     if after >= 0:
-        until = mirror.execute("SELECT at FROM _changes WHERE id = ?", (oldest,)).fetchone()[0]
+        until = mirror.execute("SELECT min(id), at FROM _changes WHERE id >= ?", (oldest,)).fetchone()[1]
         events.insert(0, Event(begin, "", GAP, until, 0, since=_estimate_time(mirror, begin) or until))
     events = [replace(event, number=-event.number, id=_format_id(mirror, -event.number)) for event in events]
     return Batch(events, _format_id(mirror, next_number), next_number)

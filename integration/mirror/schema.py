@@ -15,6 +15,7 @@ from pathlib import Path
 
 from integration.catalogue import RESOURCES
 from integration.catalogue.shapes import Resource
+from integration.core import clock
 from integration.mirror import zone_offsets
 from integration.mirror.calls import schema as call_schema
 from integration.mirror.derived import contact_numbers, due, report_sums, search_index
@@ -162,6 +163,7 @@ MIGRATIONS: Mapping[str, Step] = {
     "no unread columns of legs": call_schema.drop_unread_columns,
     "due calls by declarations": due.drop_call_backlog,
     "one index of callers and groups": call_schema.drop_divided_index,
+    "calls of the past": call_schema.add_past_column,
 }
 """Migration steps by name, in order.
 
@@ -232,6 +234,11 @@ def _create_all(schema: Schema) -> None:
         execute_script(schema, script)
     due.create_triggers(schema, DERIVED)
     schema.execute("INSERT OR IGNORE INTO _meta VALUES ('epoch', ?)", (secrets.token_hex(8),))
+    schema.execute("INSERT OR IGNORE INTO _meta VALUES ('events since', ?)", (clock.utc_text(),))
+    schema.execute(
+        "INSERT OR IGNORE INTO _meta SELECT 'pruned', coalesce((SELECT min(id) - 1 FROM _changes),"
+        " (SELECT seq FROM sqlite_sequence WHERE name = '_changes'), 0)"
+    )
 
 
 def _add_column(schema: Schema, resource: Resource, name: str) -> None:

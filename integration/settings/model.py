@@ -18,7 +18,7 @@ from integration.core.errors import ConfigurationError
 from integration.settings.api_paths import OWN_API_PATH, find_conflicting_base_path
 from integration.settings.section import SECRET, Section
 from integration.settings.sources import build_settings, read_sources
-from integration.settings.user_sections import Alerts, Dashboard, Exports, Facade, Outgoing
+from integration.settings.user_sections import Alerts, Dashboard, Events, Exports, Facade, Outgoing
 from integration.settings.values import (
     MIN_FREE_TEXT,
     Email,
@@ -335,6 +335,7 @@ class Settings(Section):
     backup: Backup = Backup()
     exports: Exports = Exports()
     outgoing: Outgoing = Outgoing()
+    events: Events = Events()
     facade: Facade = Facade()
     dashboard: Dashboard = Dashboard()
     retention: Retention = Retention()

@@ -54,6 +54,17 @@ class Outgoing(Section):
     )
 
 
+class Events(Section):
+    """Changes that programs follow."""
+
+    keep_changes: WholeNumber = Field(
+        default=200_000,
+        ge=1000,
+        description="Number of newest changes that are kept. A program that has missed more receives the"
+        " present state of the calls instead.",
+    )
+
+
 class Facade(Section):
     """REST API for clients, in the form of the platform's API."""
 

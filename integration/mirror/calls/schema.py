@@ -90,6 +90,19 @@ CREATE TABLE IF NOT EXISTS _call_ids (id INTEGER PRIMARY KEY, call_id INTEGER NO
 -- serves the merging of calls
 CREATE INDEX IF NOT EXISTS _call_ids_call ON _call_ids (call_id);
 
+-- One row per id that is no call any more, for ever. `into_id` is NULL if all facts of the call were deleted.
+CREATE TABLE IF NOT EXISTS _merged_calls (
+    id INTEGER PRIMARY KEY, into_id INTEGER, change_no INTEGER NOT NULL
+) STRICT;
+-- serves readers that follow changes
+CREATE INDEX IF NOT EXISTS _merged_calls_changed ON _merged_calls (change_no);
+-- Calls that a platform user had, and that were merged, deleted, or moved to another user.
+CREATE TABLE IF NOT EXISTS _left_calls (
+    user_id INTEGER NOT NULL, id INTEGER NOT NULL, change_no INTEGER NOT NULL, PRIMARY KEY (user_id, id)
+) STRICT, WITHOUT ROWID;
+-- serves readers with a user scope that follow changes
+CREATE INDEX IF NOT EXISTS _left_calls_changed ON _left_calls (user_id, change_no);
+
 -- One row per call, for pages, reports and exports.
 CREATE TABLE IF NOT EXISTS _calls (
     id INTEGER PRIMARY KEY, direction TEXT NOT NULL, state TEXT NOT NULL, unconfirmed INTEGER NOT NULL,
@@ -99,7 +112,9 @@ CREATE TABLE IF NOT EXISTS _calls (
     party_name TEXT NOT NULL, our_number TEXT, our_e164 TEXT, group_kind TEXT, group_id INTEGER,
     group_name TEXT, user_id INTEGER, user_name TEXT, extension TEXT, context TEXT, t_cause TEXT,
     charge REAL, legs INTEGER NOT NULL, recordings INTEGER NOT NULL, voicemails INTEGER NOT NULL,
-    cdrs INTEGER NOT NULL, sources TEXT NOT NULL, change_no INTEGER NOT NULL
+    cdrs INTEGER NOT NULL, sources TEXT NOT NULL, change_no INTEGER NOT NULL,
+    -- 1: the end was past when the call was first stored, so its facts are no events (`events.py`)
+    is_past INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 -- serves Calls: newest first
 CREATE INDEX IF NOT EXISTS _calls_started ON _calls (started_at);
@@ -107,6 +122,8 @@ CREATE INDEX IF NOT EXISTS _calls_started ON _calls (started_at);
 CREATE INDEX IF NOT EXISTS _calls_open ON _calls (state) WHERE state <> 'ended';
 -- serves Missed, reports
 CREATE INDEX IF NOT EXISTS _calls_outcome ON _calls (outcome, started_at);
+-- serves readers that follow changes
+CREATE INDEX IF NOT EXISTS _calls_changed ON _calls (change_no);
 -- serves all calls with one party: call-backs, the page of a call, contacts
 CREATE INDEX IF NOT EXISTS _calls_party ON _calls (coalesce(party_e164, party), started_at);
 
@@ -146,6 +163,13 @@ def drop_divided_index(schema: Schema) -> None:
     """Migration: `_legs_key` replaces two indexes of callers and groups."""
     schema.execute("DROP INDEX IF EXISTS _legs_key_started")
     schema.execute("DROP INDEX IF EXISTS _legs_unanchored")
+
+
+def add_past_column(schema: Schema) -> None:
+    """Migration: add the column `is_past` to calls."""
+    columns = {row[1] for row in schema.execute("PRAGMA table_info(_calls)").fetchall()}
+    if columns and "is_past" not in columns:
+        schema.execute("ALTER TABLE _calls ADD COLUMN is_past INTEGER NOT NULL DEFAULT 0")
 
 
 def drop_unread_columns(schema: Schema) -> None:

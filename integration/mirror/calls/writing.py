@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from integration.core.ids import id_list
 from integration.core.timestamps import format_timestamp
+from integration.mirror.calls import call_events
 from integration.mirror.calls.affected_legs import AffectedLegs
 from integration.mirror.calls.joins import JoinedCall
 from integration.mirror.calls.outcomes import CallRow
@@ -14,24 +15,26 @@ from integration.mirror.calls.schema import CHANGED_LEGS, build_insert_sql, buil
 from integration.mirror.derived import due, report_sums
 from integration.mirror.derived.callback_calls import CALLBACKS
 from integration.mirror.derived.search_index import SEARCH
+from integration.mirror.records import change_log
 from integration.sqlite.transaction import Transaction
 
 HISTORY_AGE_SECONDS = 12 * 3600
-"""Seconds since the end after which new and changed calls are announced together.
+"""Seconds since the end after which pages receive no changes of a call.
 
-No live page shows such calls. A sync of recordings changes thousands of them: announced one by one, they
-were more than the stream of a live page holds, and the page reloaded again and again.
+No live page shows such calls. A sync of recordings changes thousands of them: sent one by one, they were more
+than the stream of a live page holds, and the page reloaded again and again.
 """
 
 _DUE_INDEX = CallRow._fields.index("due_at")
 _STARTED_INDEX = CallRow._fields.index("started_at")
 STORED_COLUMNS = CallRow._fields[:_DUE_INDEX]
 """Columns of `_calls` that are computed. A timer in `_due` has `due_at`."""
-_CALL_COLUMNS = (*STORED_COLUMNS, "change_no")
 _INSERT_CALL, _UPDATE_CALL = (
-    build_insert_sql("_calls", _CALL_COLUMNS),
-    build_update_sql("_calls", _CALL_COLUMNS),
+    build_insert_sql("_calls", (*STORED_COLUMNS, "is_past", "change_no")),
+    build_update_sql("_calls", (*STORED_COLUMNS, "change_no")),
 )
+_PAST_INDEX = -1
+"""Position of `is_past` in a stored row."""
 
 
 def write_calls(
@@ -40,70 +43,105 @@ def write_calls(
     joined_calls: Sequence[JoinedCall],
     affected_legs: AffectedLegs,
     now: float,
+    *,
+    has_events: bool = True,
 ) -> None:
-    """Write the calls of `affected_legs` with their timers, and delete obsolete calls."""
+    """Write the calls of `affected_legs` with their timers, and delete obsolete calls.
+
+    Each changed call gets a new change number. `has_events`: whether changes are events for programs
+    (call_events.py). `now`: Unix seconds.
+    """
     previous_ids = {row[1] for row in affected_legs.previous_rows.values()}
     ids = {row.id for row in rows}
     old_rows = _load_call_rows(tx, previous_ids | ids)
     removed_ids = sorted(id_ for id_ in previous_ids - ids if id_ in old_rows)
-    for id_ in removed_ids:
-        tx.execute("DELETE FROM _calls WHERE id = ?", (id_,))
-        tx.announce("call_gone", id_)
     due.set_timers(tx, CHANGED_LEGS, dict.fromkeys(removed_ids) | {row.id: row.due_at for row in rows})
-    _store_call_ids(tx, joined_calls, affected_legs, removed_ids)
-    new_calls: list[CallRow] = []
-    history_calls: list[CallRow] = []
-    changed_calls: list[CallRow] = []
+    successors = _store_call_ids(tx, joined_calls, affected_legs, removed_ids)
+    _remove_calls(tx, [_get_call(old_rows[id_]) for id_ in removed_ids], successors)
+    merged_rows = {successors[id_]: old_rows[id_] for id_ in reversed(removed_ids)}
+    first_event_time = change_log.find_first_event_time(tx.connection, now)
+    page_limit = format_timestamp(now - HISTORY_AGE_SECONDS) or ""
+    changed: list[tuple[CallRow, CallRow | None, int]] = []
+    batched: list[CallRow] = []
+    numbers: dict[int, int] = {}
     for row in rows:
-        old_row = old_rows.get(row.id)
-        if old_row is None:
-            (history_calls if _is_history(row, now) else new_calls).append(row)
-        elif old_row[:_DUE_INDEX] != row[:_DUE_INDEX]:
-            changed_calls.append(row)
-    if len(changed_calls) > report_sums.MANY_CALLS:
-        old_times = {old_rows[row.id][_STARTED_INDEX] for row in changed_calls}
-        report_sums.mark_hours(tx, old_times | {row.started_at for row in changed_calls})
-    tx.executemany(_INSERT_CALL, [(*row[:_DUE_INDEX], _announce_call(tx, row)) for row in new_calls])
-    changed_history = [
-        row
-        for row in changed_calls
-        if _is_history(row, now) and _is_history(CallRow._make((*old_rows[row.id][:_DUE_INDEX], None)), now)
-    ]
-    numbers = dict(
-        zip((row.id for row in changed_history), _announce_history(tx, changed_history), strict=True)
-    )
+        stored = old_rows.get(row.id)
+        if stored is not None and stored[:_DUE_INDEX] == row[:_DUE_INDEX]:
+            continue
+        old_row = merged_rows.get(row.id) if stored is None else stored
+        old = None if old_row is None else _get_call(old_row)
+        is_past = _has_ended(row, first_event_time) if old_row is None else old_row[_PAST_INDEX]
+        event = call_events.describe(old, row, now) if has_events and not is_past else {}
+        is_hidden = _has_ended(row, page_limit) and (old is None or _has_ended(old, page_limit))
+        if is_hidden and not event:
+            batched.append(row)
+        else:
+            left = _find_left_user(old, row)
+            numbers[row.id] = _announce_call(tx, row, event, left=left, is_hidden=is_hidden)
+        changed.append((row, old if stored is not None else None, int(is_past)))
+    if batched:
+        numbers |= zip((row.id for row in batched), tx.announce_many("history", len(batched)), strict=True)
+    _update_calls(tx, [(row, old) for row, old, _ in changed if old is not None], numbers)
+    _insert_calls(tx, [(row, is_past) for row, old, is_past in changed if old is None], numbers)
+
+
+def _get_call(stored_row: tuple[Any, ...]) -> CallRow:
+    return CallRow._make((*stored_row[:_DUE_INDEX], None))
+
+
+def _has_ended(row: CallRow, before: str) -> bool:
+    """Return whether the call ended before a UTC text."""
+    return row.state == "ended" and (row.ended_at or "") < before
+
+
+def _find_left_user(old: CallRow | None, row: CallRow) -> int | None:
+    """Return the platform user who had the call, and has it no more."""
+    return None if old is None or old.user_id == row.user_id else old.user_id
+
+
+def _update_calls(
+    tx: Transaction, changes: Sequence[tuple[CallRow, CallRow]], numbers: Mapping[int, int]
+) -> None:
+    """Write changed calls. `changes`: the call after and before its change."""
+    if len(changes) > report_sums.MANY_CALLS:
+        report_sums.mark_hours(tx, {row.started_at for pair in changes for row in pair})
+    tx.executemany(_UPDATE_CALL, [(*row[1:_DUE_INDEX], numbers[row.id], row.id) for row, _ in changes])
+    for row, old in changes:
+        if old.user_id != row.user_id:
+            _record_left(tx, row.id, old.user_id, numbers[row.id])
+            tx.execute("DELETE FROM _left_calls WHERE user_id = ? AND id = ?", (row.user_id, row.id))
+
+
+def _insert_calls(
+    tx: Transaction, new_calls: Sequence[tuple[CallRow, int]], numbers: Mapping[int, int]
+) -> None:
+    """Insert calls with their `is_past`."""
+    if len(new_calls) > report_sums.MANY_CALLS:
+        report_sums.mark_hours(tx, {row.started_at for row, _ in new_calls})
+    for derived in (SEARCH, CALLBACKS):
+        # Few are computed in this transaction.
+        if len(new_calls) > derived.in_transaction:
+            due.mark_new(tx, derived, [row.id for row, _ in new_calls])
     tx.executemany(
-        _UPDATE_CALL,
-        [
-            (*row[1:_DUE_INDEX], numbers.get(row.id) or _announce_call(tx, row), row.id)
-            for row in changed_calls
-        ],
+        _INSERT_CALL, [(*row[:_DUE_INDEX], is_past, numbers[row.id]) for row, is_past in new_calls]
     )
-    _insert_history(tx, history_calls)
+    # A call that was merged can be separated later.
+    ids = (id_list(row.id for row, _ in new_calls),)
+    tx.execute("DELETE FROM _merged_calls WHERE id IN (SELECT value FROM json_each(?))", ids)
 
 
-def _is_history(row: CallRow, now: float) -> bool:
-    """Return whether no live page shows the call.
+def _remove_calls(tx: Transaction, calls: Sequence[CallRow], successors: Mapping[int, int | None]) -> None:
+    for call in calls:
+        into = successors[call.id]
+        tx.execute("DELETE FROM _calls WHERE id = ?", (call.id,))
+        number = tx.announce("call_gone", call.id, {"into": into, "left": call.user_id})
+        tx.execute("INSERT OR REPLACE INTO _merged_calls VALUES (?, ?, ?)", (call.id, into, number))
+        _record_left(tx, call.id, call.user_id, number)
 
-    It ended long before `now` (Unix seconds).
-    """
-    history_limit = format_timestamp(now - HISTORY_AGE_SECONDS) or ""
-    return row.state == "ended" and (row.ended_at or "") < history_limit
 
-
-def _insert_history(tx: Transaction, rows: Sequence[CallRow]) -> None:
-    """Insert new calls of the past and announce them together."""
-    if rows:
-        if len(rows) > report_sums.MANY_CALLS:
-            report_sums.mark_hours(tx, {row.started_at for row in rows})
-        for derived in (SEARCH, CALLBACKS):
-            # Few are computed in this transaction.
-            if len(rows) > derived.in_transaction:
-                due.mark_new(tx, derived, [row.id for row in rows])
-        numbers = _announce_history(tx, rows)
-        tx.executemany(
-            _INSERT_CALL, [(*row[:_DUE_INDEX], number) for row, number in zip(rows, numbers, strict=True)]
-        )
+def _record_left(tx: Transaction, call_id: int, user_id: int | None, number: int) -> None:
+    if user_id is not None:
+        tx.execute("INSERT OR REPLACE INTO _left_calls VALUES (?, ?, ?)", (user_id, call_id, number))
 
 
 def _load_call_rows(tx: Transaction, ids: Iterable[int]) -> dict[int, tuple[Any, ...]]:
@@ -112,14 +150,14 @@ def _load_call_rows(tx: Transaction, ids: Iterable[int]) -> dict[int, tuple[Any,
     return {row[0]: tuple(row) for row in rows}
 
 
-def _announce_history(tx: Transaction, rows: Sequence[CallRow]) -> range:
-    """Announce calls of the past together; return their change numbers."""
-    return tx.announce_many("history", len(rows)) if rows else range(0)
-
-
-def _announce_call(tx: Transaction, row: CallRow) -> int:
-    payload = {"id": row.id, "state": row.state, "outcome": row.outcome, "direction": row.direction}
-    return tx.announce("call", row.id, payload)
+def _announce_call(
+    tx: Transaction, row: CallRow, event: Mapping[str, Any], *, left: int | None, is_hidden: bool
+) -> int:
+    """Announce a change; return its number. `is_hidden`: no page shows the call."""
+    data = {"id": row.id, "state": row.state, "outcome": row.outcome, "direction": row.direction, **event}
+    if left is not None:
+        data["left"] = left
+    return tx.announce("past_call" if is_hidden else "call", row.id, data)
 
 
 def _store_call_ids(
@@ -127,8 +165,11 @@ def _store_call_ids(
     joined_calls: Sequence[JoinedCall],
     affected_legs: AffectedLegs,
     removed_ids: Sequence[int],
-) -> None:
-    """Map the ids of legs, roots and merged calls to their call."""
+) -> dict[int, int | None]:
+    """Map the ids of legs, roots and merged calls to their call.
+
+    Returns the calls that have the legs of `removed_ids` now, None for a call without facts.
+    """
     call_id_by_id: dict[int, int] = {}
     for call in joined_calls:
         call_id_by_id.update(dict.fromkeys(call.root_ids, call.id))
@@ -147,6 +188,7 @@ def _store_call_ids(
     ]
     tx.executemany("INSERT INTO _call_ids VALUES (?, ?)", sorted(new_ids))
     tx.executemany("UPDATE _call_ids SET call_id = ? WHERE id = ?", changed_ids)
+    successor_by_id: dict[int, int | None] = {}
     for id_ in removed_ids:
         successors = [
             call_id_by_id[leg]
@@ -154,7 +196,9 @@ def _store_call_ids(
             if row[1] == id_ and leg in call_id_by_id
         ]
         successor = call_id_by_id.get(id_) or min(successors, default=None)
+        successor_by_id[id_] = successor
         if successor is None:
             tx.execute("DELETE FROM _call_ids WHERE call_id = ?", (id_,))
         else:
             tx.execute("UPDATE _call_ids SET call_id = ? WHERE call_id = ?", (successor, id_))
+    return successor_by_id

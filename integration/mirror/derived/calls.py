@@ -69,11 +69,18 @@ def compute_calls(connection: sqlite3.Connection, ranges: Sequence[Range], rules
     ]
 
 
-def rebuild_calls(tx: Transaction, ranges: Sequence[Range], rules: Rules, now: float | None = None) -> None:
+def rebuild_calls(
+    tx: Transaction,
+    ranges: Sequence[Range],
+    rules: Rules,
+    now: float | None = None,
+    *,
+    has_events: bool = True,
+) -> None:
     """Compute and write the calls of legs. `now`: Unix seconds.
 
-    Announces each changed call, and new calls that ended more than 12 hours ago as one change. Legs that were
-    found ended leave the table of live calls.
+    Announces changed calls; `has_events`: as events for programs too. Legs that were found ended leave the
+    table of live calls.
     """
     evaluation_time = clock.unix() if now is None else now
     for batch in _split_legs(tx.connection, ranges):
@@ -83,7 +90,13 @@ def rebuild_calls(tx: Transaction, ranges: Sequence[Range], rules: Rules, now: f
         legs.write_legs(calls)
         if legs.just_ended:
             delete_rows(tx, get_resource("calls"), sorted(legs.just_ended))
-        write_calls(tx, rows, calls, legs, evaluation_time)
+        write_calls(tx, rows, calls, legs, evaluation_time, has_events=has_events)
+
+
+def _follow_directory(tx: Transaction, ranges: Sequence[Range], rules: Rules) -> None:
+    """Compute calls after a change of what many calls depend on, without events for programs."""
+    # Facts that are due are computed with it, and are events.
+    rebuild_calls(tx, ranges, rules, has_events=due.is_due(tx.connection, LEGS))
 
 
 def _split_legs(connection: sqlite3.Connection, ranges: Sequence[Range]) -> Iterator[list[int]]:
@@ -179,4 +192,5 @@ CALLS = replace(
         rules.calls.short_seconds,
         [source.columns for source in LEGS.sources],
     ),
+    rebuild=_follow_directory,
 )

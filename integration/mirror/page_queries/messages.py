@@ -19,6 +19,7 @@ from integration.core.number_search.reading import read_digits
 from integration.core.number_variants import ERASED
 from integration.core.phone_numbers import PhoneNumbers
 from integration.mirror.page_queries.search_index import bind_fragment, build_contains_sql
+from integration.mirror.records import change_log
 from integration.mirror.records.rows import UpsertResult
 from integration.sqlite.database import Database
 from integration.sqlite.listing import Listing, Page
@@ -105,6 +106,7 @@ def add_event(tx: Transaction, event: SmsReceived) -> None:
     )
     if added.rowcount:
         _match_text(tx, event.text)
+        # It becomes an event for programs with its record, which has the id.
         tx.announce("sms", event.event_id, {"from": event.sender, "to": event.receiver})
 
 
@@ -128,8 +130,16 @@ def register_hook(mirror_db: Database) -> None:
 
 def _handle_stored_sms(tx: Transaction, result: UpsertResult) -> None:
     match_events(tx)
-    # Sent messages, and messages whose webhook was lost, have no event that announces them.
-    tx.announce("sms", (result.inserted or result.updated)[-1])
+    # Sent messages, and messages whose webhook was lost, have no webhook that announces them.
+    new_messages = tx.execute(
+        "SELECT sms_id, direction FROM _messages"
+        " WHERE sms_id IN (SELECT value FROM json_each(?)) AND at >= ? ORDER BY at, sms_id",
+        (id_list(result.inserted), change_log.find_first_event_time(tx.connection, clock.unix())),
+    ).fetchall()
+    for sms_id, direction in new_messages:
+        tx.announce("sms", sms_id, {"event": "message.sent" if direction == "out" else "message.received"})
+    if not new_messages:
+        tx.announce("sms", (result.inserted or result.updated)[-1])
 
 
 def _match_text(tx: Transaction, text: str) -> int:

@@ -7,26 +7,33 @@ import secrets
 import sqlite3
 from pathlib import Path
 
+from integration.core import clock
 from integration.sqlite.database import Database
 from integration.sqlite.transaction import Change, Transaction
 
-MAX_STORED_CHANGES = 20_000
-"""Number of newest changes kept. A page that missed more has to reload."""
+MAX_EVENT_AGE_SECONDS = 12 * 3600
+"""Seconds after the end of a call, or after a message, in which it is an event when it is first stored."""
+
+MAX_DELETED = 10_000
+"""Changes that one transaction deletes at most."""
+
+HIDDEN_TOPIC = "past_call"
+"""Topic of changes that pages do not receive."""
 
 MAX_REPLAYED_CHANGES = 1_000
 """Number of changes replayed to one page. Above it, a reload is cheaper."""
 
 
-def find_bounds(connection: sqlite3.Connection) -> tuple[int | None, int | None]:
-    """Return the oldest and the newest stored change; None without changes.
+def find_bounds(connection: sqlite3.Connection) -> tuple[int, int]:
+    """Return the number after the last deleted change, and the newest number, 0 without one.
 
-    SQLite finds a single min() or max() in the index, but reads all rows for both: 10,000 take 0.4 ms, and
-    each webhook needs them.
+    Rows have increasing numbers, but not all numbers: `Transaction.announce_many`.
     """
     row = connection.execute(
-        "SELECT (SELECT min(id) FROM _changes), (SELECT max(id) FROM _changes)"
+        "SELECT (SELECT CAST(value AS INTEGER) FROM _meta WHERE key = 'pruned'),"
+        " (SELECT seq FROM sqlite_sequence WHERE name = '_changes')"
     ).fetchone()
-    return row[0], row[1]
+    return row[0] + 1, row[1] or 0
 
 
 def since(mirror_db: Database, number: int) -> list[Change] | None:
@@ -36,18 +43,27 @@ def since(mirror_db: Database, number: int) -> list[Change] | None:
     than MAX_REPLAYED_CHANGES.
     """
     with mirror_db.read() as connection:
-        first, last = find_bounds(connection)
-        if first is None or last is None:
-            return [] if number == 0 else None
-        if number > last or number < first - 1:
+        oldest, newest = find_bounds(connection)
+        if not oldest - 1 <= number <= newest:
             return None
         rows = connection.execute(
-            "SELECT id, topic, key, data FROM _changes WHERE id > ? ORDER BY id LIMIT ?",
-            (number, MAX_REPLAYED_CHANGES + 1),
+            "SELECT id, topic, key, data FROM _changes WHERE id > ? AND topic <> ? ORDER BY id LIMIT ?",
+            (number, HIDDEN_TOPIC, MAX_REPLAYED_CHANGES + 1),
         ).fetchall()
     if len(rows) > MAX_REPLAYED_CHANGES:
         return None
     return [Change(row["id"], row["topic"], row["key"], json.loads(row["data"])) for row in rows]
+
+
+def find_first_event_time(connection: sqlite3.Connection, now: float) -> str:
+    """Return the UTC text from which what is stored for the first time is an event for programs.
+
+    What was over before this mirror.db existed is none, or an initial sync would send it. A time after `now`
+    (Unix seconds) comes from a clock that was wrong.
+    """
+    limit, current = clock.utc_text(now - MAX_EVENT_AGE_SECONDS), clock.utc_text(now)
+    row = connection.execute("SELECT value FROM _meta WHERE key = 'events since'").fetchone()
+    return max(limit, row[0]) if row is not None and row[0] <= current else limit
 
 
 def get_epoch(connection: sqlite3.Connection) -> str:
@@ -81,8 +97,14 @@ def follow_file(tx: Transaction, path: Path) -> None:
         renew_epoch(tx.connection)
 
 
-def prune(tx: Transaction) -> int:
-    """Delete all but the newest MAX_STORED_CHANGES changes; return how many."""
-    return tx.execute(
-        "DELETE FROM _changes WHERE id <= (SELECT max(id) FROM _changes) - ?", (MAX_STORED_CHANGES,)
-    ).rowcount
+def prune(tx: Transaction, keep: int) -> int:
+    """Delete the oldest changes, at most MAX_DELETED, of which `keep` stay; return how many."""
+    row = tx.execute("SELECT id FROM _changes ORDER BY id DESC LIMIT 1 OFFSET ?", (keep,)).fetchone()
+    if row is None:
+        return 0
+    row = tx.execute(
+        "SELECT max(id) FROM (SELECT id FROM _changes WHERE id <= ? ORDER BY id LIMIT ?)",
+        (row[0], MAX_DELETED),
+    ).fetchone()
+    tx.execute("INSERT OR REPLACE INTO _meta VALUES ('pruned', ?)", (str(row[0]),))
+    return tx.execute("DELETE FROM _changes WHERE id <= ?", (row[0],)).rowcount

@@ -188,6 +188,24 @@ def test_a_record_without_webhook_is_announced_once_to_open_pages(app):
     )
 
 
+def test_each_new_message_is_one_event_for_programs(app):
+    add_record(app, 1, clock.utc_text(clock.unix() - 3600), "before the mirror")
+    app.clock.advance(hours=13)
+    add_record(app, 9, clock.utc_text(clock.unix() - 12.5 * 3600), "older than 12 hours")
+    at = clock.utc_text()
+    add_events(app, Event("by webhook", at))
+    add_record(app, 2, at)
+    add_record(app, 3, at, "without webhook")
+    add_events(app, Event("after the record", at, "without webhook"))
+    app.put("sms", {"id": 4, "created_at": at, "from": RECEIVER, "to": SENDER, "message": "Yes", "type": "O"})
+    changes = change_log.since(app.mirror_db, 0)
+    assert [(change.key, change.data["event"]) for change in changes if "event" in change.data] == [
+        ("2", "message.received"),
+        ("3", "message.received"),
+        ("4", "message.sent"),
+    ]
+
+
 def test_thread_paging_has_no_gaps_or_duplicates_at_equal_times(app, client):
     for number in range(1, 121):
         app.put(

@@ -8,7 +8,6 @@ from integration.mirror.calls.schema import build_insert_sql, build_update_sql
 from integration.mirror.derived.search_index import compute_texts
 from integration.mirror.page_queries import media_lists, platform_labels
 from integration.mirror.privacy.held_records import HeldRecords
-from integration.mirror.records import change_log
 from integration.mirror.schema import open_mirror
 from integration.sqlite.transaction import Transaction
 
@@ -143,16 +142,3 @@ def test_the_names_of_labels_cost_the_same_for_ten_times_as_many_labelled_calls(
 
     few = measure(100)
     assert measure(1000) <= 1.2 * few
-
-
-def test_bounds_of_the_change_log_do_not_read_all_changes(tmp_path):
-    statements: list[str] = []
-    mirror = open_mirror(tmp_path / "mirror.db")
-    with mirror.read() as connection:
-        connection.set_trace_callback(statements.append)
-        assert change_log.find_bounds(connection) == (None, None)
-        connection.set_trace_callback(None)
-        plan = [row["detail"] for row in connection.execute(f"EXPLAIN QUERY PLAN {statements[-1]}")]
-    mirror.close()
-    assert "SEARCH _changes" in plan
-    assert "SCAN _changes" not in plan

@@ -281,6 +281,7 @@ class CallMirror:
             ]
         for row in rows:
             row["change_no"] = row.pop("change_no")
+            del row["is_past"]
         return [tuple(row[name] for name in columns) for row in rows] if columns else rows
 
     def call(self) -> dict[str, Any]:
