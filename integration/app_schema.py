@@ -26,6 +26,7 @@ from integration.access import (
 from integration.access.login import devices, mail_queue, second_factor
 from integration.alerts import notification_log, rules
 from integration.core.errors import RepairNeeded, StorageError
+from integration.events import delivery_log, subscriptions
 from integration.exports import jobs as export_jobs
 from integration.outbound import mail_server
 from integration.privacy import erasures, holds
@@ -70,6 +71,8 @@ TABLE_MODULES: tuple[ModuleType, ...] = (
     mail_server,
     rules,
     notification_log,
+    subscriptions,
+    delivery_log,
     person_settings,
     reads,
     holds,

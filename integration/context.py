@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from integration.core.health import Health
     from integration.core.phone_numbers import PhoneNumbers
     from integration.core.scheduler import Scheduler
+    from integration.events.deliveries import Deliveries
     from integration.exports.runner import ExportRunner
     from integration.inbox.apply import Applier
     from integration.inbox.store import Inbox
@@ -59,6 +60,7 @@ class AppContext:
     fetch_file: Callable[[MediaKind, int], Path]
     """Return the path of a recording, voicemail or fax, downloaded if missing. Raises PlatformError."""
     export_runner: ExportRunner
+    deliveries: Deliveries
 
 
 def app_context() -> AppContext:

@@ -6,6 +6,7 @@ import logging
 import sys
 import threading
 from collections.abc import Callable
+from datetime import timedelta
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,6 +29,9 @@ from integration.core.health import Health
 from integration.core.scheduler import Scheduler
 from integration.dashboard.site.background_jobs import EXTENSION as BACKGROUND_JOBS
 from integration.dashboard.site.background_jobs import BackgroundJobs
+from integration.events import commands as event_commands
+from integration.events import deliveries, delivery_log, subscriptions
+from integration.events.deliveries import Deliveries
 from integration.exports.query import CHECK_SECONDS as STREAM_CHECK_SECONDS
 from integration.exports.query import close_stalled_streams
 from integration.exports.runner import ExportRunner
@@ -83,6 +87,7 @@ COMMAND_MODULES = (
     access_commands,
     content_repair,
     erase,
+    event_commands,
     holds,
     replay,
     scrub,
@@ -131,6 +136,7 @@ class Product:
         rebuild.install(mirror_db, rules)
         mirror_db.write(lambda tx: change_log.follow_file(tx, mirror_db.path))
         mark_unlisted_calls(app_db, mirror_db)
+        deliveries.follow_epoch(mirror_db, app_db)
         self.health.provide_fact("due", partial(rebuild.describe_due, mirror_db))
         inbox = losses.open_inbox(
             data_dir, mirror_db, self.health, self._handle_stored_webhook, on_broken, on_damaged, early_inbox
@@ -147,6 +153,7 @@ class Product:
         held_records = HeldRecords()
         erasure_gate = ErasureGate(load_erasure_key(data_dir, create=False), held_records)
         export_runner = ExportRunner(settings, mirror_db, app_db, self.scheduler, self.health)
+        self._deliveries = Deliveries(settings, mirror_db, app_db, self.health)
         self.context = AppContext(
             settings,
             self.health,
@@ -166,6 +173,7 @@ class Product:
             erasure_gate,
             self._fetch_file,
             export_runner,
+            self._deliveries,
         )
         hooks.register_hooks(mirror_db)
         app_db.hooks[session_ends.HOOK] = [lambda tx, _: tx.after_commit(live_hub.wake)]
@@ -182,7 +190,12 @@ class Product:
         self._webhook_consumer = Consumer("webhooks applied", applier.run, self.health)
         self._callback_consumer = Consumer("call-back list", self._update_callbacks, self.health)
         self._derived_consumer = Consumer(DERIVED_CONSUMER, self._rebuild_derived, self.health)
-        self.consumers = (self._webhook_consumer, self._callback_consumer, self._derived_consumer)
+        self.consumers = (
+            self._webhook_consumer,
+            self._callback_consumer,
+            self._derived_consumer,
+            self._deliveries.consumer,
+        )
         self._clock_watch = sessions.ClockWatch(app_db)
         self.backup_rotation = BackupRotation(settings, self.health)
         self.retention_job = RetentionJob(settings, mirror_db, app_db, inbox, self.health, held_records)
@@ -198,6 +211,7 @@ class Product:
         )
         database_checks.register(self.context)
         self.health.probe("schedules of exports", export_runner.describe_failures)
+        self.health.probe("receivers of outgoing webhooks", partial(subscriptions.describe_disabled, app_db))
 
     @cached_property
     def site(self) -> Flask:
@@ -253,7 +267,7 @@ class Product:
         )
         context.export_runner.schedule()
         database_checks.schedule(context)
-        every("housekeeping", 3600, self._prune_change_log, executor="maintenance")
+        every("housekeeping", 3600, self._prune_logs, executor="maintenance")
         # Not at once: a start has other work, and a sample is as good an hour later.
         self.scheduler.every(
             content_check_job.JOB_NAME,
@@ -298,6 +312,7 @@ class Product:
             self.context.platform.close()
             self.scheduler.stop(JOB_STOP_SECONDS)
             self.context.export_runner.stop()
+            self._deliveries.stop()
             for consumer in self.consumers:
                 consumer.stop()
             self.context.inbox.close()
@@ -311,6 +326,7 @@ class Product:
         )
         self._callback_consumer.wake()
         self._derived_consumer.wake()
+        self._deliveries.consumer.wake()
 
     def _handle_stored_webhook(self) -> None:
         self.health.set_fact("last webhook", clock.utc_text())
@@ -330,10 +346,12 @@ class Product:
 
         call_assembly.rebuild_all(self.context, should_continue)
 
-    def _prune_change_log(self) -> None:
-        keep = self.context.settings.events.keep_changes
-        while self.context.mirror_db.write(lambda tx: change_log.prune(tx, keep)):
+    def _prune_logs(self) -> None:
+        settings = self.context.settings.events
+        while self.context.mirror_db.write(lambda tx: change_log.prune(tx, settings.keep_changes)):
             pass
+        oldest = clock.utc_text(clock.now() - timedelta(days=settings.log_days))
+        self.context.app_db.write(lambda tx: delivery_log.delete_before(tx, oldest))
 
     def _update_call_timers(self) -> None:
         now = clock.unix()

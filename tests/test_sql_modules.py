@@ -9,7 +9,7 @@ import integration
 from integration import app_schema
 
 ROOT = Path(integration.__file__).parent
-PACKAGES = {"mirror", "workspace", "inbox", "privacy", "maintenance", "exports", "sqlite"}
+PACKAGES = {"mirror", "workspace", "events", "inbox", "privacy", "maintenance", "exports", "sqlite"}
 FILES = {"app_schema.py", "server/tenant.py"} | {
     f"{owner.__name__.removeprefix('integration.').replace('.', '/')}.py"
     for owner in app_schema.TABLE_MODULES

@@ -152,6 +152,43 @@ CREATE TABLE erasures (
     report TEXT
 ) STRICT;
 
+CREATE TABLE event_attempts (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    at TEXT NOT NULL,
+    subscription_id INTEGER NOT NULL,
+    event_id TEXT NOT NULL,
+    event_at TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    event TEXT,
+    purpose TEXT NOT NULL CHECK (purpose IN ('delivery', 'replay', 'test')),
+    state TEXT NOT NULL CHECK (state IN ('delivered', 'failed', 'set aside')),
+    status INTEGER,
+    response TEXT NOT NULL,
+    error TEXT,
+    seconds REAL NOT NULL
+) STRICT;
+
+CREATE TABLE event_subscriptions (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    name TEXT NOT NULL UNIQUE COLLATE NOCASE,
+    url TEXT NOT NULL,
+    kinds TEXT NOT NULL,
+    with_parties INTEGER NOT NULL CHECK (with_parties IN (0, 1)),
+    secret TEXT NOT NULL,
+    old_secret TEXT,
+    old_secret_until TEXT,
+    created_at TEXT NOT NULL,
+    cursor TEXT NOT NULL,
+    delivered_at TEXT,
+    states_since TEXT,
+    states_after INTEGER NOT NULL DEFAULT 0,
+    tries INTEGER NOT NULL DEFAULT 0,
+    failing_since TEXT,
+    next_at TEXT,
+    error TEXT,
+    disabled_at TEXT
+) STRICT;
+
 CREATE TABLE export_attempts (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     schedule_id INTEGER NOT NULL,
@@ -445,6 +482,12 @@ CREATE INDEX callbacks_state ON callbacks (state, last_at);
 CREATE UNIQUE INDEX column_sets_shared ON column_sets (export, name) WHERE shared;
 
 CREATE INDEX devices_person ON devices (person_id);
+
+CREATE INDEX event_attempts_at ON event_attempts (at);
+
+CREATE INDEX event_attempts_events ON event_attempts (subscription_id, event_id);
+
+CREATE INDEX event_attempts_set_aside ON event_attempts (id) WHERE state = 'set aside';
 
 CREATE INDEX export_attempts_of ON export_attempts (schedule_id, id);
 

@@ -51,6 +51,7 @@ COMMANDS = {
     "catalogue": "Print the platform's operations and how Switchroom handles each.",
     "user": "Manage the users of the dashboard.",
     "key": "Manage the keys of the REST facade.",
+    "events": "Manage the outgoing webhooks, which send events to other programs.",
     "completion": "Print the script that completes commands and names in a shell.",
 }
 """Command names and their texts in the list of commands. Each module has a click command `command`."""

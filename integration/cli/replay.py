@@ -12,7 +12,7 @@ from integration.cli import config_option, console, json_option, load_settings, 
 from integration.core import clock
 
 
-def _parse_time(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
+def parse_time(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
     """Convert a time in UTC or with an offset to UTC text.
 
     The inbox is ordered by UTC text.
@@ -35,7 +35,7 @@ def _parse_time(_context: click.Context, _option: click.Parameter, value: str | 
 )
 @click.option("--failed", is_flag=True, help="Only webhooks that could not be applied.")
 @click.option(
-    "--since", callback=_parse_time, metavar="TIME", help="Only webhooks received since this time (UTC)."
+    "--since", callback=parse_time, metavar="TIME", help="Only webhooks received since this time (UTC)."
 )
 @json_option
 @config_option

@@ -25,6 +25,12 @@ EXPORTS = (60.0, 300.0, 900.0, 3600.0, 3 * 3600.0, 6 * 3600.0)
 EXPORT_FACTORS = (0.8, 1.2)
 NOTIFICATIONS = (0, 60, 300, 1800, 7200, 21600)
 """Notifications of alert rules (`alerts/notification_log`). After the last attempt a notification fails."""
+EVENTS = (5.0, 60.0, 300.0, 1800.0, 7200.0, 6 * 3600.0)
+"""Requests of an outgoing webhook (`events/subscriptions`). The last value repeats."""
+EVENTS_DISABLED_AFTER = 3 * 86400.0
+"""Seconds after the first failed request of an event after which its subscription is disabled."""
+REFUSED_EVENT_ATTEMPTS = 6
+"""Requests of an event that the receiver refuses with another 4xx than 408, 410, 425 and 429."""
 LOGIN_EMAILS = (0, 60, 300, 1800, 7200)
 """E-mails about logins and passwords (`access/login/mail_queue`). After the last attempt they are dropped."""
 

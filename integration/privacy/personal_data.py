@@ -301,6 +301,7 @@ _APP_PLACES = (
     Place("audit", "audit log"),
     Place("journal", "write log", erase=partial(scrub_row, texts=("body", "result"))),
     Place("alert_log", "notification log", erase=partial(scrub_row, texts=("subject", "body"))),
+    Place("event_attempts", "log of outgoing webhooks", erase=partial(scrub_row, texts=("response",))),
     Place("alert_findings", "alerts", erase=partial(scrub_row, texts=("text",))),
     # A repeated write must not get a response with missing parts.
     Place("idempotency", "responses to repeated writes", erase=delete_row),

@@ -44,24 +44,27 @@ class Exports(Section):
 
 
 class Outgoing(Section):
-    """Requests to addresses that users enter: targets of exports and alerts."""
+    """Requests to addresses that users enter: targets of exports, alerts and events."""
 
     allow_hosts: tuple[Host, ...] = Field(
         default=(),
-        description="Hosts of this machine or of an internal network that targets of exports and alerts may"
-        " name: names, or IP addresses. All other loopback, private, link-local and metadata addresses are"
-        " refused.",
+        description="Hosts of this machine or of an internal network that targets of exports, alerts and"
+        " events may name: names, or IP addresses. All other loopback, private, link-local and metadata"
+        " addresses are refused.",
     )
 
 
 class Events(Section):
-    """Changes that programs follow."""
+    """Changes that programs follow, and outgoing webhooks."""
 
     keep_changes: WholeNumber = Field(
         default=200_000,
         ge=1000,
         description="Number of newest changes that are kept. A program that has missed more receives the"
         " present state of the calls instead.",
+    )
+    log_days: WholeNumber = Field(
+        default=30, ge=1, description="Days that the log of outgoing webhooks is kept."
     )
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from click.testing import CliRunner
 
 from integration.cli import group
 from integration.settings.data_dir_secrets import ACCOUNT_FILE
+from tests.events.conftest import sign
+from tests.support.scripted_server import Server
 
 BASE_URL = "http://127.0.0.1:9/v1.2"
 
@@ -45,6 +48,7 @@ def run(home, monkeypatch):
         ("key", "add", "crm", "--scope", "read"),
         ("user", "add", "ann@example.com", "--role", "admin"),
         ("hold", "+442079460001", "--reason", "case 7"),
+        ("events", "add", "crm", "https://crm.example.com/hook", "--kinds", "call.ended"),
         ("replay",),
     ],
 )
@@ -85,6 +89,10 @@ SHAPES = {
         "name", "user_id", "scope", "rights", "collections", "platform_user_id", "networks",
         "requests_per_minute", "created_at", "expires_at", "last_used_at", "last_used_from",
     ]},
+    ("events", "list"): {"webhooks": [
+        "name", "url", "kinds", "state", "created_at", "delivered_at", "failing_since", "next_at",
+        "anonymous", "error",
+    ]},
     ("user", "list"): {"users": [
         "email", "role", "rights", "platform_user_id", "last_login_at", "has_password",
     ]},
@@ -108,6 +116,7 @@ def test_json_is_one_object_with_the_documented_fields(run, tmp_path, monkeypatc
     run("key", "add", "crm", "--scope", "read")
     run("user", "add", "ann@example.com", "--role", "admin")
     run("hold", "+447700900123", "--reason", "case 7")
+    run("events", "add", "crm", "https://crm.example.com/hook", "--kinds", "call.ended")
     shapes = {}
     for arguments in SHAPES:
         document = json.loads(run(*arguments, "--json").stdout)
@@ -162,3 +171,34 @@ def test_commands_names_and_formats_are_completed(words, position, expected):
         complete_var="_SWITCHROOM_COMPLETE",
     )
     assert [line.partition(",")[2] for line in done.stdout.splitlines()] == expected
+
+
+def test_an_outgoing_webhook_is_added_tested_rotated_and_removed(run):
+    def events(*arguments, **options):
+        return run("events", *arguments, **options, outgoing__allow_hosts="127.0.0.1")
+
+    receiver = Server()
+    receiver.routes["*"] = lambda _, reply: reply.json({}, status)
+    status = 200
+    secret = events(
+        "add", "crm", f"{receiver.url}/hook", "--kinds", "call.ended, call.updated"
+    ).stdout.strip()
+    assert re.fullmatch(r"whsec_[A-Za-z0-9+/]{43}=", secret)
+    assert "accepted the test with 200" in events("test", "CRM").stderr
+    assert receiver.requests[0].headers["webhook-signature"] == sign(receiver.requests[0], secret)
+    status = 500
+    assert "127.0.0.1 returned 500" in events("test", "crm", status=1).stderr
+    (listed,) = json.loads(events("list", "--json").stdout)["webhooks"]
+    assert (listed["name"], listed["kinds"], listed["state"]) == (
+        "crm",
+        ["call.ended", "call.updated"],
+        "enabled",
+    )
+    assert secret not in events("list").stdout
+    assert events("rotate", "crm").stdout.strip() not in ("", secret)
+    assert "0 of 0 events" in events("replay", "crm", "--from", "2026-10-01").stderr
+    events("enable", "crm")
+    assert "No event waits" in str(events("skip", "crm", status=1).exception)
+    events("remove", "crm")
+    assert "There is no outgoing webhook 'crm'" in str(events("test", "crm", status=1).exception)
+    receiver.close()

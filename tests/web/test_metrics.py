@@ -37,9 +37,13 @@ SMALL_TABLES = {
     "losses": "a row for each loss of webhooks",
     "erasures": "a row for each erased number",
     "j": "export jobs",
+    "event_subscriptions": "at most 20",
 }
 """Tables that a scrape may read entirely."""
-PARTIAL_INDEXES = ("inbox_troubled", "_calls_open", "_coverage_gaps", "alert_log_waiting", "export_runs_open")
+PARTIAL_INDEXES = (
+    "inbox_troubled", "_calls_open", "_coverage_gaps", "alert_log_waiting", "export_runs_open",
+    "event_attempts_set_aside",
+)  # fmt: skip
 """Indexes that a scrape may read entirely: of rows that need attention."""
 
 

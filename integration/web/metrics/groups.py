@@ -16,6 +16,7 @@ from integration.alerts import notification_log, rules
 from integration.alerts.notification_log import CHANNELS
 from integration.context import AppContext
 from integration.core import clock, installation
+from integration.events import delivery_log, subscriptions
 from integration.exports import jobs as export_jobs
 from integration.inbox import apply
 from integration.maintenance.rotation import BackupRotation
@@ -36,6 +37,7 @@ def add_groups(metrics: Metrics, context: AppContext, rotation: BackupRotation) 
         ("health", _read_health),
         ("alerts", _read_alerts),
         ("exports", _read_exports),
+        ("events", _read_events),
         ("inbox", _read_inbox),
         ("archive", _read_archive),
         ("disk", _read_disk),
@@ -109,6 +111,23 @@ def _read_exports(context: AppContext) -> Iterator[Metric]:
     )
     yield gauge(
         "switchroom_export_schedules_failing", "Export schedules whose last attempt failed.", len(failing)
+    )
+
+
+def _read_events(context: AppContext) -> Iterator[Metric]:
+    with context.app_db.read() as connection:
+        states = Counter(one.state for one in subscriptions.list_all(connection))
+        set_aside = delivery_log.list_set_aside(connection)
+    yield gauge(
+        "switchroom_outgoing_webhooks",
+        "Outgoing webhooks by state. failing: the next event waits for a retry.",
+        {state: states[state] for state in subscriptions.STATES},
+        "state",
+    )
+    yield gauge(
+        "switchroom_events_set_aside",
+        "Events that a receiver refused and that no replay has delivered since.",
+        len(set_aside),
     )
 
 

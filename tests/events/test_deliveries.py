@@ -1,0 +1,211 @@
+"""Outgoing webhooks: signed requests in order, retries, events set aside, gaps, replay and privacy."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from standardwebhooks import Webhook
+
+from integration.core.commands import Progress, find_handler
+from integration.core.errors import DomainError
+from integration.events import delivery_log, subscriptions
+from integration.mirror.records import change_log
+from tests.events.conftest import sign
+from tests.support.harness import wait_for
+from tests.support.people import CALLER
+
+
+def test_a_signed_request_has_the_present_call_and_nothing_is_sent_twice(app, webhooks):
+    secret = webhooks.add()
+    webhooks.add("anonymous", anonymous=True)
+    webhooks.announce(7, 8)
+    webhooks.announce(9, event="call.ringing")
+    webhooks.deliver()
+    webhooks.deliver()
+    assert webhooks.calls() == [("call.ended", 7), ("call.ended", 8)]
+    request, body = webhooks.requests()[0], webhooks.received()[0]
+    assert Webhook(secret).verify(request.body, request.headers) == body
+    assert request.headers["webhook-id"] == body["id"]
+    assert request.headers["Content-Type"] == "application/json"
+    assert (body["data"]["party"], body["data"]["outcome"], body["data"]["labels"]) == (
+        CALLER,
+        "answered",
+        [],
+    )
+    assert "notes" not in body["data"]
+    assert CALLER not in webhooks.requests("anonymous")[0].body.decode()
+
+
+def test_failures_are_retried_in_order_and_the_third_day_disables(app, webhooks, frozen_clock):
+    webhooks.add()
+    webhooks.statuses["/crm"] = [500, 301, 408, 429, 503] + [500] * 20
+    webhooks.announce(7, 8)
+    delays = []
+    while (failing := webhooks.find()).disabled_at is None:
+        webhooks.deliver()
+        delays.append(int(frozen_clock.unix()))
+        failing = webhooks.find()
+        if failing.disabled_at is None:
+            frozen_clock.set(failing.next_at)
+    waits = [later - earlier for earlier, later in itertools.pairwise(delays)]
+    assert waits == [5, 60, 300, 1800, 7200] + [21600] * 11
+    assert {call for _, call in webhooks.calls()} == {7}
+    check = app.context.health.report()
+    assert check["status"] == "degraded"
+    assert (
+        "crm is disabled: 127.0.0.1 returned 500"
+        in check["checks"]["receivers of outgoing webhooks"]["error"]
+    )
+    frozen_clock.advance(days=9)
+    webhooks.deliver()
+    assert len(webhooks.requests()) == len(delays)
+    webhooks.statuses.clear()
+    subscriptions.enable(app.app_db, webhooks.find().id)
+    webhooks.deliver()
+    assert webhooks.calls()[-2:] == [("call.ended", 7), ("call.ended", 8)]
+    assert app.context.health.report()["checks"]["receivers of outgoing webhooks"]["state"] == "ok"
+
+
+def test_an_event_that_the_receiver_refuses_six_times_is_set_aside_and_replayed(app, webhooks, frozen_clock):
+    webhooks.add()
+    webhooks.statuses["/crm"] = [404] * 6
+    webhooks.announce(7, 8)
+    for _ in range(6):
+        webhooks.deliver()
+        frozen_clock.advance(hours=2)
+    assert webhooks.calls() == [("call.ended", 7)] * 6 + [("call.ended", 8)]
+    with app.app_db.read() as connection:
+        (attempt,) = delivery_log.list_set_aside(connection)
+        number, event = delivery_log.find_event(connection, attempt.id)
+    assert attempt.error == "127.0.0.1 returned 404"
+    cursor = webhooks.find().cursor
+    assert app.context.deliveries.replay(number, [event]) == 1
+    assert (webhooks.calls()[-1], webhooks.find().cursor) == (("call.ended", 7), cursor)
+    with app.app_db.read() as connection:
+        assert delivery_log.list_set_aside(connection) == []
+        events = delivery_log.list_events(connection, number, "2000-01-01")
+    assert [event.key for event in events] == [7, 8]
+    webhooks.statuses["/crm"] = [500]
+    with pytest.raises(DomainError, match=r"0 of 2 events were delivered. Then one failed: .* returned 500"):
+        app.context.deliveries.replay(number, events)
+
+
+def test_a_receiver_with_410_ends_its_subscription_at_once(app, webhooks):
+    webhooks.add()
+    webhooks.statuses["/crm"] = [410]
+    webhooks.announce(7)
+    webhooks.deliver()
+    assert webhooks.find().state == "disabled"
+    assert webhooks.log() == [("delivery", "failed", 410)]
+
+
+def test_an_event_that_waits_is_skipped_on_request(app, webhooks):
+    webhooks.add()
+    webhooks.statuses["/crm"] = [500]
+    webhooks.announce(7, 8)
+    webhooks.deliver()
+    number = webhooks.find().id
+    assert app.context.deliveries.skip(number).key == 7
+    webhooks.deliver()
+    assert webhooks.calls()[-1] == ("call.ended", 8)
+    with pytest.raises(DomainError, match="No event waits"):
+        app.context.deliveries.skip(number)
+
+
+def test_a_receiver_that_hangs_delays_no_other(app, webhooks):
+    webhooks.hanging.add("/hanging")
+    for name in ("hanging", "crm"):
+        webhooks.add(name)
+    consumer = app.context.deliveries.consumer
+    consumer.start()
+    for call in (7, 8, 9):
+        webhooks.announce(call)
+        wait_for(lambda call=call: webhooks.calls()[-1:] == [("call.ended", call)], "an event", 10)
+    assert webhooks.calls("hanging") == [("call.ended", 7)], "one request at a time"
+    webhooks.released.set()
+    wait_for(lambda: len(webhooks.calls("hanging")) == 3, "the events of the other receiver", 10)
+    assert webhooks.calls("hanging") == webhooks.calls()
+
+
+def test_the_old_secret_signs_for_a_day_after_a_rotation(app, webhooks, frozen_clock):
+    old = webhooks.add()
+    new = subscriptions.rotate(app.app_db, webhooks.find().id)
+    webhooks.announce(7)
+    webhooks.deliver()
+    frozen_clock.advance(hours=24)
+    webhooks.announce(8)
+    webhooks.deliver()
+    first, second = webhooks.requests()
+    assert first.headers["webhook-signature"] == f"{sign(first, new)} {sign(first, old)}"
+    assert second.headers["webhook-signature"] == sign(second, new)
+
+
+def test_a_new_epoch_sends_a_gap_and_the_calls_since_an_hour_before(app, webhooks, frozen_clock):
+    frozen_clock.set("2026-03-04 10:00:00")
+    app.put("cdrs")
+    webhooks.add("crm", "call.ringing")
+    webhooks.add("texts", "message.received")
+    app.call(1, "2026-03-04 08:00:00")
+    app.call(2, "2026-03-04 09:30:00")
+    webhooks.announce(3, event="call.ringing")
+    webhooks.deliver()
+    frozen_clock.set("2026-03-04 15:00:00")
+    app.mirror_db.write(lambda tx: change_log.renew_epoch(tx.connection))
+    app.restart()
+    webhooks.announce(4, event="call.ringing")
+    webhooks.deliver()
+    webhooks.deliver()
+    gap, *later = webhooks.received()[1:]
+    assert (gap["type"], gap["data"]) == ("gap", {"from": "2026-03-04 10:00:00", "to": "2026-03-04 15:00:00"})
+    assert [(body["type"], body["data"]["id"]) for body in later] == [
+        ("call.updated", 3),
+        ("call.updated", 4),
+        ("call.ringing", 4),
+    ]
+    assert [body["type"] for body in webhooks.received("texts")] == ["gap"]
+    assert webhooks.find().states_since is None
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("http://203.0.113.5/hook", "must begin with https://"),
+        ("https://192.168.0.5/hook", "an internal network"),
+        ("https://ann:secret@crm.example.com/", "must not contain credentials"),
+        ("ftp://crm.example.com/", "must begin with https://"),
+    ],
+)
+def test_an_address_that_is_refused_is_not_saved(app, webhooks, url, reason):
+    with pytest.raises(DomainError, match=reason):
+        find_handler("events.add")(
+            app.context, {"name": "x", "url": url, "kinds": ["call.ended"], "anonymous": False}, None
+        )
+
+
+def test_at_most_twenty_subscriptions_of_known_kinds(app, webhooks):
+    with pytest.raises(DomainError, match=r"no kind of event 'call\.lost'\. Kinds are call\.ringing"):
+        webhooks.add("crm", "call.lost")
+    for number in range(20):
+        webhooks.add(f"crm{number}")
+    with pytest.raises(DomainError, match="At most 20"):
+        webhooks.add("crm20")
+    subscriptions.remove(app.app_db, webhooks.find("crm3").id)
+    with pytest.raises(DomainError, match="exists already"):
+        webhooks.add("CRM4")
+
+
+def test_an_erasure_covers_the_responses_in_the_log(app, webhooks):
+    webhooks.add()
+    webhooks.text = f"thank you for +{CALLER} " + "x" * 2000
+    webhooks.announce(7)
+    webhooks.deliver()
+    with app.app_db.read() as connection:
+        (attempt,) = delivery_log.list_newest(connection, 10)
+    assert attempt.response == webhooks.text[:1024]
+    erase = find_handler("number.erase")
+    result = erase(app.context, {"number": f"+{CALLER}"}, Progress(lambda _: None, lambda: True))
+    assert result["removed"]["log of outgoing webhooks"] == 1
+    with app.app_db.read() as connection:
+        (attempt,) = delivery_log.list_newest(connection, 10)
+    assert attempt.response == "erased"
