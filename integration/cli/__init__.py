@@ -47,6 +47,7 @@ COMMANDS = {
     "upgrade": "Show what a start of this version would change in the data.",
     "verify": "Check databases, recordings, voicemail and webhooks.",
     "erase": "Show the stored data of a telephone number, or erase it permanently.",
+    "subject": "Write all stored data of a telephone number to a ZIP.",
     "hold": "Manage legal holds, which protect calls and numbers from deletion.",
     "catalogue": "Print the platform's operations and how Switchroom handles each.",
     "user": "Manage the users of the dashboard.",

@@ -128,7 +128,7 @@ def command(
         selection = export_request.build_selection(
             context, name, {key: text for key, text in parameters.items() if text}
         )
-        audit_export = partial(_audit_export, context.settings, f"{selection.file_name}.{form}")
+        record_export = partial(audit_export, context.settings, f"{selection.file_name}.{form}")
         if only_count:
             with context.mirror_db.read() as connection:
                 row_count = count(connection, selection)
@@ -142,7 +142,7 @@ def command(
 
             folder = open_folder(out)
             with context.mirror_db.read() as connection:
-                audit_export(count(connection, selection))
+                record_export(count(connection, selection))
             for file in parquet_months.write_months(context.mirror_db.read, selection, folder):
                 print_message(f"{file.month}  {file.rows} rows{'' if file.is_written else ', unchanged'}")
         else:
@@ -154,7 +154,7 @@ def command(
                 {"bom": "1" if bom else "", "separator": separator},
                 threads=processors if processors > 1 else 0,
             )
-            audit_export(chunks.row_count)
+            record_export(chunks.row_count)
             with _open_output(out) as output:
                 for chunk in chunks:
                     output.write(chunk)
@@ -193,7 +193,7 @@ class _ReadOnlyContext:
         return ReadOnlyDatabase(self.settings.storage.data_dir / "house.db")
 
 
-def _audit_export(settings: Settings, export_name: str, rows: int) -> None:
+def audit_export(settings: Settings, export_name: str, rows: int) -> None:
     """Record the export in the audit log, through the writer.
 
     Called before the first byte of the export is written.

@@ -105,6 +105,8 @@ _OPEN = "state IN ('waiting', 'running')"
 Target = Literal["download", "folder", "email", "put"]
 TARGETS: tuple[Target, ...] = ("folder", "email", "put")
 """Targets of schedules."""
+SUBJECT_DATA = "subject-data"
+"""Export of a download with all data of one telephone number. Its number is in memory only."""
 PARTITION_PARAMETER = "partition_by"
 """Parameter of an export in files by month; its value is 'month'."""
 FREQUENCY_LABELS = {"day": "every day", "week": "every week, on Monday", "month": "every month, on the 1st"}
@@ -183,6 +185,8 @@ class ExportJob:
     @property
     def title(self) -> str:
         """Title of the export; its name if the export no longer exists."""
+        if self.export == SUBJECT_DATA:
+            return "One person’s data"
         try:
             target, preset = export_request.find_export(self.export)
         except UnknownExport:

@@ -19,6 +19,7 @@ from werkzeug.wrappers import Response as BaseResponse
 
 from integration.access import audit, browser, content_audit
 from integration.access.export_caller import ExportAuthenticator, ExportCaller
+from integration.access.rights import has
 from integration.access.visibility import NotAllowed
 from integration.context import AppContext
 from integration.core.api_responses import ApiError, build_error_response, send_file
@@ -111,9 +112,11 @@ class _Routes:
             raise ApiError(409, f"This export is {run.state}. It has a file only in the state done.")
         if not path.is_file():
             raise ApiError(410, "The file of this export was removed. Request the export again.")
-        name = export_request.make_file_name(
-            self._context, job.export, job.args, caller.visibility, caller.person
-        )
+        name = f"{jobs.SUBJECT_DATA}-{number}"
+        if job.export != jobs.SUBJECT_DATA:
+            name = export_request.make_file_name(
+                self._context, job.export, job.args, caller.visibility, caller.person
+            )
         file_name = f"{name}.{job.form}"
         response = send_file(
             path,
@@ -177,9 +180,14 @@ class _Routes:
             run = jobs.find_download(connection, number)
         # Do not reveal which downloads exist: for an unknown one check the access to cdrs, which every user
         # with the right to export has.
-        target, _ = export_request.find_export(run.job.export if run else "cdrs")
+        is_subject_data = run is not None and run.job.export == jobs.SUBJECT_DATA
+        target, _ = export_request.find_export(run.job.export if run and not is_subject_data else "cdrs")
         caller = self._authenticator.identify(target, FORMATS[run.job.form].right if run else None)
-        if run is None or run.job.owner != caller.owner:
+        if (
+            run is None
+            or run.job.owner != caller.owner
+            or (is_subject_data and not (caller.person and has(caller.person, "admin")))
+        ):
             raise ApiError(404, f"You have no export with the number {number}.")
         if run.job.only_user != caller.visibility.scope_of(target):
             raise ApiError(

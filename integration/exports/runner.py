@@ -31,16 +31,16 @@ from zoneinfo import ZoneInfo
 from integration.access import people, visibility
 from integration.access.rights import has
 from integration.catalogue.shapes import Resource
-from integration.core import backoff, clock
+from integration.core import backoff, clock, tokens
 from integration.core.calendar_periods import find_period
-from integration.core.errors import QueryError, StorageError, SwitchroomError
+from integration.core.errors import DomainError, QueryError, StorageError, SwitchroomError
 from integration.core.health import Health
 from integration.core.retry_delays import EXPORT_FACTORS, EXPORTS
 from integration.core.scheduler import Scheduler
 from integration.exports import delivery, export_request, jobs
 from integration.exports.delivery import DeliveryFailed, OutgoingFile
 from integration.exports.formats import FORMATS, parquet_months
-from integration.exports.jobs import DeliveryAttempt, ExportRun
+from integration.exports.jobs import DeliveryAttempt, ExportJob, ExportRun
 from integration.exports.query import ExportQuery, ExportStream
 from integration.exports.selection import Selection
 from integration.mirror.calls.schema import CALLS
@@ -63,6 +63,12 @@ FIRST_RECORDS = datetime(2000, 1, 1, tzinfo=UTC)
 _FILE_NAME = re.compile(r"([0-9]{1,18})\.([a-z0-9]+)(\.part)?")
 
 
+FileWriter = Callable[[IO[bytes], Callable[[int], None]], int]
+"""Writes a file, calls the function with the number of rows so far, and returns their number."""
+_WRITER = "writer"
+"""Parameter of a download with a `FileWriter`: its key."""
+
+
 class JobCancelled(SwitchroomError):
     """The run was cancelled or removed, or the process stops."""
 
@@ -78,6 +84,7 @@ class ExportRunner:
         self._health = health
         self._folder = settings.storage.data_dir / "prepared"
         self._rows_written: dict[int, int] = {}
+        self._writers: dict[str, FileWriter] = {}
         self._writing_lock = threading.Lock()
         self._threads_lock = threading.Lock()
         self._threads: dict[int | None, threading.Thread] = {}
@@ -110,6 +117,21 @@ class ExportRunner:
         return failing[0] if failing else None
 
     # --- downloads ---------------------------------------------------------------------------------
+
+    def add_download(self, job: ExportJob, total: int, write: FileWriter) -> None:
+        """Add a download whose file `write` creates.
+
+        `write` is in memory only: a number that can be erased must be in no table. A restart before the file
+        is complete ends the download. Raises DomainError.
+        """
+        key = tokens.new()
+        self._writers[key] = write
+        try:
+            jobs.add_download(self.app_db, replace(job, args={_WRITER: key}), total)
+        except DomainError:
+            del self._writers[key]
+            raise
+        self.request_run()
 
     def rows_written(self, run: ExportRun) -> int:
         """Return the number of rows written so far."""
@@ -298,8 +320,13 @@ class ExportRunner:
 
     def _write_file(self, run: ExportRun, file: IO[bytes]) -> int:
         """Write the records that the owner may export at present. Returns the number of rows."""
-        selection = self._build_selection(run)
         report = partial(self._report_progress, run)
+        if key := run.job.args.get(_WRITER):
+            write = self._writers.pop(key, None)
+            if write is None:
+                raise QueryError("Switchroom was restarted before this file was complete. Request it again.")
+            return write(file, report)
+        selection = self._build_selection(run)
         if FORMATS[run.job.form].write is not None:
             return write_export(self.mirror_db, selection, run.job.form, file, report)
         chunks = export_request.open_chunks(self, selection, run.job.form, run.job.args)

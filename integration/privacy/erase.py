@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from integration.access import audit
@@ -77,10 +78,7 @@ def report_number(settings: Settings, e164: str, on_step: Callable[[str], None])
     """Find all data of a number. Read-only; can run while `serve` runs. Raises StorageError and OSError."""
     data_dir = settings.storage.data_dir
     on_step("databases")
-    with ExitStack() as stack:
-        connections = {name: stack.enter_context(open_readonly(data_dir / name)) for name in DATABASES}
-        for connection in connections.values():
-            connection.execute("BEGIN")
+    with open_snapshots(data_dir) as connections:
         held_records = refresh_held(connections["house.db"], connections["mirror.db"], HeldRecords())
         unfinished = erasures.list_unfinished_records(connections["house.db"])
         found = finder.find(connections, e164, held_records, unfinished)
@@ -95,6 +93,16 @@ def report_number(settings: Settings, e164: str, on_step: Callable[[str], None])
         find_refusal(found, e164, held_records),
         clock.utc_text(),
     )
+
+
+@contextmanager
+def open_snapshots(data_dir: Path) -> Iterator[dict[str, sqlite3.Connection]]:
+    """Open a read-only snapshot of each database, by name. Raises StorageError."""
+    with ExitStack() as stack:
+        connections = {name: stack.enter_context(open_readonly(data_dir / name)) for name in DATABASES}
+        for connection in connections.values():
+            connection.execute("BEGIN")
+        yield connections
 
 
 def find_refusal(found: FoundData, e164: str, held_records: HeldRecords) -> str | None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from functools import partial
+from typing import IO, Any
 
 from flask import Blueprint, Response, make_response, redirect, request
 
+from integration.access.export_caller import owner_name
 from integration.context import app_context
 from integration.core.commands import Progress
 from integration.core.errors import DomainError
@@ -13,8 +16,11 @@ from integration.dashboard.privacy.number_reports import current_reports, find_s
 from integration.dashboard.site import after_redirect, formats, layout
 from integration.dashboard.site.background_jobs import ProgressCallback, current_jobs
 from integration.dashboard.site.confirmation import requires_confirmation
-from integration.dashboard.site.guard import current_person, requires
+from integration.dashboard.site.guard import audit_action, current_person, requires
+from integration.exports.jobs import SUBJECT_DATA, ExportJob
 from integration.privacy import erase, holds
+from integration.privacy.subject_file import write_subject_file
+from integration.settings.model import Settings
 
 blueprint = Blueprint("privacy", __name__, url_prefix="/privacy")
 
@@ -79,6 +85,41 @@ def start_erasure() -> Response:
     if current_jobs().start(ERASURE_JOB, person.email, work, lambda _: None) is None:
         return _refuse("Another erasure is running. Wait until it is complete.", 409)
     return _redirect_home()
+
+
+@blueprint.post("/file")
+@requires("admin")
+@requires("export")
+@requires("recordings")
+@requires_confirmation()
+def start_file() -> Response:
+    """Start a download with all data of the report's number."""
+    context, person = app_context(), current_person()
+    report = current_reports().find(person.id)
+    if report is None:
+        return _refuse("Search for the number first.")
+    write = partial(_write_file, context.settings, report.e164, shows_others="hide" not in request.form)
+    job = ExportJob(
+        export=SUBJECT_DATA,
+        form="zip",
+        args={},
+        who=person.email,
+        person_id=person.id,
+        owner=owner_name(person),
+    )
+    try:
+        context.export_runner.add_download(job, sum(report.counts.values()), write)
+    except DomainError as refusal:
+        return _refuse(str(refusal), 429)
+    audit_action("export requested", "data of a number")
+    return make_response(redirect("/exports", 303))
+
+
+def _write_file(
+    settings: Settings, e164: str, file: IO[bytes], on_progress: Callable[[int], None], *, shows_others: bool
+) -> int:
+    counts = write_subject_file(settings, e164, file, shows_others=shows_others, on_progress=on_progress)
+    return sum(counts.values())
 
 
 def parse_number(text: str) -> str:

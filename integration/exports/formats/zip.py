@@ -31,7 +31,10 @@ from integration.mirror.sync_state.media_files import FILE_STATE_LABELS
 
 CHUNK_BYTES = 1 << 18
 """Bytes read from a file per chunk."""
-_ARCHIVE_PATH = re.compile(r"(recordings|voicemail)/([0-9]{4}/[0-9]{2}/[0-9]{2}|undated)/[0-9]{1,19}\.mp3")
+_ARCHIVE_PATH = re.compile(
+    r"(recordings|voicemail|faxes|traces/(cdrs|msdrs))/([0-9]{4}/[0-9]{2}/[0-9]{2}|undated)/"
+    r"[0-9]{1,19}\.(mp3|pdf|trace|pcap)"
+)
 """Paths of the archive's files. No other file is opened (promise S13)."""
 
 
@@ -93,7 +96,7 @@ class ZipExport(ChunkedFile):
                 record_id, path, reason = json.loads(line)
                 if reason is None:
                     try:
-                        with _open_archived(self._data_dir, path) as file:
+                        with open_archived(self._data_dir, path) as file:
                             modified = time.gmtime(os.fstat(file.fileno()).st_mtime)
                             yield from _add_file(archive, sink, path, file, modified)
                     except FileNotFoundError as error:
@@ -112,7 +115,7 @@ class ZipExport(ChunkedFile):
         if not path:
             return f"not in the archive ({FILE_STATE_LABELS.get(state or '', 'never requested').lower()})"
         try:
-            _open_archived(self._data_dir, path).close()
+            open_archived(self._data_dir, path).close()
         except OSError as error:
             return f"cannot be read ({error.strerror})"
         return None
@@ -143,16 +146,29 @@ class _ChunkBuffer(io.RawIOBase):
 def _add_file(
     archive: zipfile.ZipFile, sink: _ChunkBuffer, name: str, file: IO[bytes], modified: time.struct_time
 ) -> Iterator[bytes]:
+    for _ in add_file(archive, name, file, modified):
+        yield sink.take()
+
+
+def add_file(
+    archive: zipfile.ZipFile,
+    name: str,
+    file: IO[bytes],
+    modified: time.struct_time,
+    compression: int = zipfile.ZIP_STORED,
+) -> Iterator[bytes]:
+    """Add a file to a ZIP and yield each chunk after it was written."""
     # ZIP cannot store years before 1980.
     entry = zipfile.ZipInfo(name, date_time=max(modified[:6], (1980, 1, 1, 0, 0, 0)))
-    entry.external_attr = 0o600 << 16
+    entry.external_attr, entry.compress_type = 0o600 << 16, compression
     with archive.open(entry, "w", force_zip64=False) as entry_file:
         while chunk := file.read(CHUNK_BYTES):
             entry_file.write(chunk)
-            yield sink.take()
+            yield chunk
 
 
-def _open_archived(data_dir: Path, path: str) -> BinaryIO:
+def open_archived(data_dir: Path, path: str) -> BinaryIO:
+    """Open a file of the archive. Raises OSError, also for a path that leads elsewhere."""
     if not _ARCHIVE_PATH.fullmatch(path) or archive_paths.leads_out(data_dir, path):
         raise OSError(22, "not a file of the archive")
     return os.fdopen(os.open(data_dir / path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb")
