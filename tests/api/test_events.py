@@ -21,6 +21,7 @@ import pytest
 from integration.access import keys
 from integration.access.key_limits import KeyLimits
 from integration.api.events import MAX_WAITS_OF_KEY
+from integration.mirror.records import change_log
 from integration.web import BLOCKING_THREADS
 from tests.support.applications.shared_app import SharedApp
 from tests.support.harness import ROOT
