@@ -64,6 +64,7 @@ PAGES = {
     "settings": "/settings/people",
     "settings-connection": "/settings/connection",
     "settings-keys": "/settings/keys",
+    "settings-outgoing": "/settings/outgoing",
     "settings-screens": "/settings/screens",
     "alerts": "/system/alerts",
     "privacy": "/privacy",

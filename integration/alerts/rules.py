@@ -10,10 +10,10 @@ import sqlite3
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from urllib.parse import urlsplit
 
 from integration.core import clock
 from integration.core.errors import DomainError
+from integration.outbound.upload import shorten_url
 from integration.sqlite.database import Database
 from integration.sqlite.schema import Schema, read_columns
 from integration.sqlite.transaction import Transaction
@@ -141,12 +141,8 @@ class Rule:
 
     @property
     def display_url(self) -> str:
-        """`url` for pages and logs, reduced to scheme and host.
-
-        Many services have credentials in the path.
-        """
-        parsed = urlsplit(self.url)
-        return f"{parsed.scheme}://{parsed.netloc}/" + ("…" if parsed.path.strip("/") or parsed.query else "")
+        """`url` for pages and logs."""
+        return shorten_url(self.url)
 
 
 @dataclass(frozen=True, slots=True)

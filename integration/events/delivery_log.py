@@ -57,7 +57,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """Entry of the log. Times are UTC text. `event` is None for a test."""
+    """Entry of the log. Times are UTC text. `event` is JSON, None for a test."""
 
     id: int
     at: str
@@ -72,6 +72,11 @@ class Attempt:
     response: str
     error: str | None
     seconds: float
+
+    @property
+    def key(self) -> int:
+        """Id of the call, message or item; 0 without one."""
+        return _read_event(self.event).key if self.event else 0
 
 
 _COLUMNS = ", ".join(Attempt.__dataclass_fields__)

@@ -20,7 +20,7 @@ from integration.core.errors import DomainError
 from integration.core.retry_delays import EVENTS, EVENTS_DISABLED_AFTER
 from integration.events.feed import KINDS
 from integration.outbound.public_addresses import PublicHosts
-from integration.outbound.upload import check_new_url
+from integration.outbound.upload import check_new_url, shorten_url
 from integration.settings.model import Settings
 from integration.sqlite.database import Database
 from integration.sqlite.transaction import Transaction
@@ -111,6 +111,11 @@ class Subscription:
         if self.disabled_at:
             return "disabled"
         return "failing" if self.tries else "enabled"
+
+    @property
+    def display_url(self) -> str:
+        """`url` for pages."""
+        return shorten_url(self.url)
 
     def describe(self) -> dict[str, Any]:
         """Return the subscription as JSON, without its secrets."""

@@ -67,6 +67,15 @@ def check_new_url(url: str, public_hosts: PublicHosts, plain_hosts: Collection[s
     return url
 
 
+def shorten_url(url: str) -> str:
+    """Return scheme and host of a URL, for pages and logs.
+
+    Many services have credentials in the path.
+    """
+    parsed = urlsplit(url)
+    return f"{parsed.scheme}://{parsed.netloc}/" + ("…" if parsed.path.strip("/") or parsed.query else "")
+
+
 def upload_file(
     url: str,
     file: IO[bytes],

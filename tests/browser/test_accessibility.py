@@ -67,6 +67,7 @@ PAGES = (
     "/settings/people",
     "/settings/connection",
     "/settings/keys",
+    "/settings/outgoing",
     "/settings/screens",
     "/settings/people/1",
     "/privacy",

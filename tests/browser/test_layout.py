@@ -30,6 +30,7 @@ PAGES = (
     "/settings/people",
     "/settings/connection",
     "/settings/keys",
+    "/settings/outgoing",
     "/settings/screens",
     "/profile",
 )

@@ -27,6 +27,7 @@ HELP_PAGES = {
     "/privacy/audit": "privacy.html#see-what-was-done",
     "/settings": "back-office.html#add-people-and-keys",
     "/settings/connection": "alerts.html#mail-server",
+    "/settings/outgoing": "events.html",
     "/settings/screens": "owners.html#put-figures-on-a-screen",
     "/system": "troubleshooting.html",
     "/system/alerts": "alerts.html",

@@ -56,6 +56,7 @@ PAGES = (
     ("Settings: people", "/settings/people", "system", "admin"),
     ("Settings: webhook and mail server", "/settings/connection", "system", "admin"),
     ("Settings: API keys", "/settings/keys", "system", "admin"),
+    ("Settings: outgoing webhooks", "/settings/outgoing", "system", "admin"),
     ("Settings: wallboards", "/settings/screens", "system", "admin"),
     ("Legal holds", "/privacy/holds", "privacy", "admin"),
     ("Erasures", "/privacy/erasures", "privacy", "admin"),

@@ -1,0 +1,168 @@
+"""Outgoing webhooks: receivers of events, their log and replay. For administrators."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from flask import Blueprint, Response, request
+
+from integration.context import app_context
+from integration.core import clock
+from integration.core.errors import DomainError
+from integration.core.ids import parse_id
+from integration.dashboard.settings.page import redirect_to, render, requires_admin
+from integration.dashboard.site import after_redirect
+from integration.dashboard.site.background_jobs import ProgressCallback, current_jobs
+from integration.dashboard.site.confirmation import requires_confirmation
+from integration.dashboard.site.guard import audit_action
+from integration.dashboard.system.work import start_job
+from integration.events import delivery_log, subscriptions
+from integration.events.feed import CALL_KINDS, CALLBACK_KINDS, MESSAGE_KINDS, Event
+from integration.events.subscriptions import Subscription
+from integration.mirror.page_queries.call_view import parse_day
+
+PATH = "/settings/outgoing"
+JOB_NAME = "replay of events"
+PAGE_SIZE = 50
+
+blueprint = Blueprint("settings_outgoing", __name__, url_prefix=PATH)
+
+
+def _render_page(**values: Any) -> str:
+    with app_context().app_db.read() as connection:
+        webhooks = subscriptions.list_all(connection)
+        set_aside = delivery_log.list_set_aside(connection)
+        before = parse_id(request.args.get("before", ""))
+        log = delivery_log.list_newest(connection, PAGE_SIZE + 1, before)
+    return render(
+        "settings_outgoing.html",
+        webhooks=webhooks,
+        names={one.id: one.name for one in webhooks},
+        kinds=(*CALL_KINDS, *MESSAGE_KINDS, *CALLBACK_KINDS),
+        set_aside=set_aside,
+        log=log[:PAGE_SIZE],
+        older=log[PAGE_SIZE - 1].id if len(log) > PAGE_SIZE else None,
+        replay=current_jobs().last_by_name.get(JOB_NAME),
+        **values,
+    )
+
+
+@blueprint.get("")
+@requires_admin(_render_page)
+def index() -> str:
+    return _render_page(**after_redirect.take())
+
+
+@blueprint.post("")
+@requires_admin(_render_page)
+@requires_confirmation()
+def add() -> Response:
+    context, name = app_context(), request.form.get("name", "").strip()
+    secret = subscriptions.add(
+        context.app_db,
+        context.settings,
+        name,
+        request.form.get("url", ""),
+        request.form.getlist("kind"),
+        with_parties=request.form.get("anonymous") != "1",
+        cursor=context.deliveries.newest_cursor(),
+    )
+    audit_action("outgoing webhook added", name)
+    return redirect_to(PATH, secret=secret, secret_for=name)
+
+
+@blueprint.post("/<int:number>/rotate")
+@requires_admin(_render_page)
+@requires_confirmation()
+def rotate(number: int) -> Response:
+    name = _require(number).name
+    secret = subscriptions.rotate(app_context().app_db, number)
+    audit_action("outgoing webhook rotated", name)
+    return redirect_to(PATH, secret=secret, secret_for=name)
+
+
+@blueprint.post("/<int:number>/remove")
+@requires_admin(_render_page)
+@requires_confirmation()
+def remove(number: int) -> Response:
+    name = _require(number).name
+    subscriptions.remove(app_context().app_db, number)
+    audit_action("outgoing webhook removed", name)
+    return redirect_to(PATH, "removed")
+
+
+@blueprint.post("/<int:number>/test")
+@requires_admin(_render_page)
+def send_test(number: int) -> Response:
+    subscription = _require(number)
+    outcome = app_context().deliveries.test(subscription)
+    audit_action("outgoing webhook tested", subscription.name)
+    return redirect_to(PATH, tested=outcome, tested_name=subscription.name)
+
+
+@blueprint.post("/<int:number>/enable")
+@requires_admin(_render_page)
+def enable(number: int) -> Response:
+    name = _require(number).name
+    subscriptions.enable(app_context().app_db, number)
+    audit_action("outgoing webhook enabled", name)
+    return redirect_to(PATH, "saved")
+
+
+@blueprint.post("/<int:number>/skip")
+@requires_admin(_render_page)
+def skip(number: int) -> Response:
+    name = _require(number).name
+    app_context().deliveries.skip(number)
+    audit_action("event skipped", name)
+    return redirect_to(PATH, "saved")
+
+
+@blueprint.post("/attempts/<int:attempt>/replay")
+@requires_admin(_render_page)
+def replay_attempt(attempt: int) -> Response:
+    """Send the event of an entry of the log."""
+    with app_context().app_db.read() as connection:
+        found = delivery_log.find_event(connection, attempt)
+    if found is None:
+        raise DomainError("This entry was deleted from the log.")
+    return _start_replay(_require(found[0]), [found[1]])
+
+
+@blueprint.post("/replay")
+@requires_admin(_render_page)
+def replay_days() -> Response:
+    """Send the events of days in the display zone."""
+    subscription = _require(parse_id(request.form.get("webhook", "")) or 0)
+    first, last = (parse_day(request.form.get(name, "")) for name in ("from", "to"))
+    if first is None or last is None:
+        raise DomainError("Enter the first and the last day.")
+    zone = ZoneInfo(app_context().settings.dashboard.timezone)
+    since, until = clock.midnight(first, zone), clock.midnight(last + timedelta(days=1), zone)
+    with app_context().app_db.read() as connection:
+        events = delivery_log.list_events(connection, subscription.id, since, until)
+    return _start_replay(subscription, events)
+
+
+def _start_replay(subscription: Subscription, events: list[Event]) -> Response:
+    deliveries = app_context().deliveries
+
+    def work(report_progress: ProgressCallback) -> str:
+        def report(done: int) -> bool:
+            report_progress(subscription.name, done, len(events))
+            return True
+
+        return f"{subscription.name}: {deliveries.replay(subscription.id, events, report):,} events delivered"
+
+    start_job(JOB_NAME, "outgoing webhook replayed", work)
+    return redirect_to(PATH, anchor="log")
+
+
+def _require(number: int) -> Subscription:
+    with app_context().app_db.read() as connection:
+        subscription = subscriptions.find(connection, number)
+    if subscription is None:
+        raise DomainError("This outgoing webhook was removed.")
+    return subscription
