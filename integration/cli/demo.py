@@ -273,6 +273,8 @@ def _build_environment(
         "SWITCHROOM_CALLS__PICKUP_CODE": "*8",
         "SWITCHROOM_DASHBOARD__COUNTRY": "GB",
         "SWITCHROOM_DASHBOARD__TIMEZONE": ZONE_NAME,
+        # Receivers of events on this computer, such as examples/receive_events.py.
+        "SWITCHROOM_OUTGOING__ALLOW_HOSTS": "127.0.0.1",
         # The simulated platform is local and costs nothing, so poll often.
         "SWITCHROOM_SYNC__RECENT_INTERVAL": "10",
         "SWITCHROOM_SYNC__LIVE_INTERVAL": "5",

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import os
+import subprocess
+import sys
 
 import pytest
+import requests
 from standardwebhooks import Webhook
 
 from integration.core.commands import Progress, find_handler
@@ -12,7 +16,7 @@ from integration.core.errors import DomainError
 from integration.events import delivery_log, subscriptions
 from integration.mirror.records import change_log
 from tests.events.conftest import sign
-from tests.support.harness import wait_for
+from tests.support.harness import ROOT, keep_port, wait_for
 from tests.support.people import CALLER
 
 
@@ -209,3 +213,26 @@ def test_an_erasure_covers_the_responses_in_the_log(app, webhooks):
     with app.app_db.read() as connection:
         (attempt,) = delivery_log.list_newest(connection, 10)
     assert attempt.response == "erased"
+
+
+def test_the_example_prints_verified_events_only(app, webhooks):
+    with keep_port() as kept:
+        url = f"http://127.0.0.1:{kept.getsockname()[1]}/"
+        arguments = {"name": "example", "url": url, "kinds": ["call.ended"], "anonymous": False}
+        secret = find_handler("events.add")(app.context, arguments, None)["secret"]
+        process = subprocess.Popen(
+            [sys.executable, str(ROOT / "examples" / "receive_events.py")],
+            env={**os.environ, "SWITCHROOM_SECRET": secret, "PORT": str(kept.getsockname()[1])},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        try:
+            wait_for(lambda: requests.post(url, data="{}", timeout=5).status_code == 401, "the receiver", 20)
+            webhooks.announce(7)
+            webhooks.deliver()
+            assert webhooks.log() == [("delivery", "delivered", 204)]
+            assert process.stdout.readline().split()[1:] == ["call.ended", "7", CALLER, "ended", "answered"]
+        finally:
+            process.kill()
+            process.communicate()
