@@ -53,6 +53,8 @@ class AppContext:
     phone_numbers: PhoneNumbers
     rules: Rules
     live_hub: Hub
+    event_hub: Hub
+    """Receives only changes that are events, for requests that wait for them."""
     authenticator: Authenticator
     applier: Applier
     held_records: HeldRecords

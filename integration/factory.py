@@ -30,7 +30,7 @@ from integration.core.scheduler import Scheduler
 from integration.dashboard.site.background_jobs import EXTENSION as BACKGROUND_JOBS
 from integration.dashboard.site.background_jobs import BackgroundJobs
 from integration.events import commands as event_commands
-from integration.events import deliveries, delivery_log, subscriptions
+from integration.events import deliveries, delivery_log, feed, subscriptions
 from integration.events.deliveries import Deliveries
 from integration.exports.query import CHECK_SECONDS as STREAM_CHECK_SECONDS
 from integration.exports.query import close_stalled_streams
@@ -144,6 +144,7 @@ class Product:
         with mirror_db.read() as connection:
             epoch = change_log.get_epoch(connection)
         live_hub = Hub(lambda number: change_log.since(mirror_db, number), epoch)
+        event_hub = Hub(lambda _: None, epoch)
         platform = Platform(
             settings.platform, requests_per_minute=settings.sync.max_requests_per_minute, exchange=exchange
         )
@@ -167,6 +168,7 @@ class Product:
             rules.phone_numbers,
             rules,
             live_hub,
+            event_hub,
             Authenticator(settings, mirror_db, app_db, platform),
             applier,
             held_records,
@@ -176,7 +178,10 @@ class Product:
             self._deliveries,
         )
         hooks.register_hooks(mirror_db)
-        app_db.hooks[session_ends.HOOK] = [lambda tx, _: tx.after_commit(live_hub.wake)]
+        app_db.hooks[session_ends.HOOK] = [
+            lambda tx, _: tx.after_commit(live_hub.wake),
+            lambda tx, _: tx.after_commit(event_hub.wake),
+        ]
         with app_db.read() as app_connection, mirror_db.read() as mirror_connection:
             refresh_held(app_connection, mirror_connection, held_records)
             erasures.load_gate(app_connection, erasure_gate)
@@ -295,6 +300,7 @@ class Product:
 
     def close_streams(self) -> None:
         self.context.live_hub.close()
+        self.context.event_hub.close()
 
     def stop(self) -> None:
         """End jobs, then writers. Queued writes become durable. Safe to call twice."""
@@ -302,7 +308,7 @@ class Product:
             if self._stopped:
                 return
             self._stopped = True
-            self.context.live_hub.close()
+            self.close_streams()
             if self.metrics_listener is not None:
                 self.metrics_listener.stop()
             self.context.applier.stop()
@@ -323,6 +329,9 @@ class Product:
     def _publish_changes(self, committed_changes: list[Change]) -> None:
         self.context.live_hub.publish(
             [change for change in committed_changes if change.topic != change_log.HIDDEN_TOPIC]
+        )
+        self.context.event_hub.publish(
+            [change for change in committed_changes if feed.is_event(change, feed.KINDS)]
         )
         self._callback_consumer.wake()
         self._derived_consumer.wake()

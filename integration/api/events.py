@@ -54,16 +54,14 @@ class EventReaders:
         valid any more, 429 for too many waits.
         """
         request.check_names(LIST_PARAMETERS)
-        kinds = _parse_kinds(request)
+        kinds, wait = _parse_kinds(request), request.number("wait", 0, MAX_WAIT, 0)
         request.limit()
-        wait = request.number("wait", 0, MAX_WAIT, 0)
-        deadline = clock.monotonic() + wait
         page = _read_page(request, kinds, _parse_cursor(request, kinds))
         if page.body["data"] or not wait or request.http_request.method == "HEAD":
             return page.body
         with self._take_place(request) as has_place:
             if has_place:
-                return _wait_for_events(request, kinds, page, deadline)
+                return _wait_for_events(request, kinds, page, clock.monotonic() + wait)
         request.response_headers["Retry-After"] = str(RETRY_SECONDS)
         return page.body
 
@@ -95,21 +93,25 @@ def _wait_for_events(request: ApiRequest, kinds: frozenset[str], page: _Page, de
 
     `next` of an empty page stays the same: another one would reveal changes that the key does not see.
     """
-    hub = request.context.live_hub
-    subscription = hub.subscribe(hub.event_id(page.position))
-    position = page.position
+    hub, position, has_news = request.context.event_hub, page.position, True
+    subscription = hub.subscribe(None)
     try:
         while (seconds := deadline - clock.monotonic()) > 0:
-            changes = subscription.take(seconds)
-            is_news = any(feed.is_event(change, kinds) for change in changes)
-            if is_news or not changes:
-                request.context.authenticator.check_key(request.http_request)
-            if is_news:
+            if has_news:
                 found = _read_page(request, kinds, position)
                 if found.body["data"]:
                     return found.body
                 position = found.position
-    except (HubClosed, SubscriptionLost):
+            try:
+                changes = subscription.take(seconds)
+            except SubscriptionLost:
+                hub.unsubscribe(subscription)
+                subscription, has_news = hub.subscribe(None), True
+                continue
+            has_news = any(feed.is_event(change, kinds) for change in changes)
+            if has_news or not changes:
+                request.context.authenticator.check_key(request.http_request)
+    except HubClosed:
         pass
     finally:
         hub.unsubscribe(subscription)

@@ -22,10 +22,10 @@ from integration.mirror.records import change_log
 from integration.sqlite.transaction import Change
 from integration.workspace import callbacks, visible_callbacks
 
-CALL_KINDS = ("call.ringing", "call.answered", "call.ended", "call.updated")
+UPDATED, GAP = "call.updated", "gap"
+CALL_KINDS = ("call.ringing", "call.answered", "call.ended", UPDATED)
 MESSAGE_KINDS = ("message.received", "message.sent")
 CALLBACK_KINDS = ("callback.opened", "callback.closed")
-GAP = "gap"
 KINDS = (*CALL_KINDS, *MESSAGE_KINDS, *CALLBACK_KINDS, GAP)
 """Kinds of events. GAP is sent to every reader."""
 
@@ -45,8 +45,8 @@ class Event:
 
     `id`: its cursor. `key`: id of the call, message or call-back item; 0 for GAP. `at`: UTC text. `changed`:
     columns of `v_calls`, or labels, notes, recordings, transcript, erased. `late`: the call was learned after
-    an outage. `merged_into`: the call of which the call `key` is now a part. `since`: begin of a gap, which
-    ended at `at` (UTC text).
+    an outage. `is_removed`: the call `key` is now part of the call `merged_into`; None if that does not exist,
+    or the reader does not see it. `since`: begin of a gap, which ended at `at` (UTC text).
     """
 
     number: int
@@ -56,6 +56,7 @@ class Event:
     key: int
     changed: tuple[str, ...] = ()
     late: bool = False
+    is_removed: bool = False
     merged_into: int | None = None
     since: str | None = None
 
@@ -101,11 +102,10 @@ def newest_cursor(
     user_scope: int | None = None,
 ) -> str:
     """Return the cursor after the newest change, with a user scope after the newest event of this user."""
-    oldest, newest = change_log.find_bounds(mirror)
-    end = newest or 0
-    while user_scope is not None and oldest is not None and end >= oldest:
-        rows = _read_rows(mirror, oldest - 1, end, kinds, "DESC")
-        visible = _select_visible(mirror, app, rows, user_scope)
+    oldest, end = change_log.find_bounds(mirror)
+    while user_scope is not None and end >= oldest:
+        rows = _read_rows(mirror, oldest - 1, end, kinds, user_scope, "DESC")
+        visible = _select_visible(mirror, app, rows, kinds, user_scope)
         if visible:
             return visible[0].id
         end = rows[-1]["id"] - 1 if len(rows) == BATCH_ROWS else oldest - 1
@@ -114,8 +114,8 @@ def newest_cursor(
 
 def is_event(change: Change, kinds: Collection[str]) -> bool:
     """Return whether a change is an event of one of `kinds`, for readers that wait for one."""
-    is_merge = change.topic == "call_gone" and "call.updated" in kinds
-    return is_merge or change.data.get("event") in kinds
+    is_removed = change.topic == "call_gone" or "left" in change.data
+    return change.data.get("event") in kinds or (is_removed and UPDATED in kinds)
 
 
 def read_events(
@@ -133,9 +133,9 @@ def read_events(
     calls.
     """
     oldest, newest = change_log.find_bounds(mirror)
-    if after < 0 or (oldest is not None and after < oldest - 1):
+    if after < 0 or after < oldest - 1:
         return _read_gap(mirror, app, after, kinds, user_scope, limit)
-    events, position = _read_log(mirror, app, after, newest or 0, kinds, user_scope, limit)
+    events, position = _read_log(mirror, app, after, newest, kinds, user_scope, limit)
     shown = position if user_scope is None else events[-1].number if events else after
     return Batch(events, _format_id(mirror, shown), position)
 
@@ -152,8 +152,8 @@ def _read_log(
     """Return at most `limit` events of the change log, and the number of the last change that was read."""
     events: list[Event] = []
     while len(events) < limit and after < newest:
-        rows = _read_rows(mirror, after, newest, kinds)
-        events += _select_visible(mirror, app, rows, user_scope)
+        rows = _read_rows(mirror, after, newest, kinds, user_scope)
+        events += _select_visible(mirror, app, rows, kinds, user_scope)
         after = rows[-1]["id"] if len(rows) == BATCH_ROWS else newest
     if len(events) > limit:
         return events[:limit], events[limit - 1].number
@@ -172,23 +172,23 @@ def _read_gap(
 
     Each call is returned once, with its present state, also if some of its events are stored.
     """
-    oldest, newest = change_log.find_bounds(mirror)
-    begin, end, now = abs(after), newest or 0, clock.utc_text()
+    oldest, end = change_log.find_bounds(mirror)
+    begin, now = abs(after), clock.utc_text()
     calls: list[Event] = []
     if not set(kinds).isdisjoint(CALL_KINDS):
         calls = [
-            Event(number, "", "call.updated", now, call_id)
+            Event(number, "", UPDATED, now, call_id)
             for number, call_id in _list_changed(mirror, begin, end, user_scope, limit)
         ]
     stored_kinds = set(kinds).difference(CALL_KINDS)
-    stored_from = max(begin, (oldest or 1) - 1)
+    stored_from = max(begin, oldest - 1)
     others, position = _read_log(mirror, app, stored_from, end, stored_kinds, user_scope, limit)
     events = sorted([*calls, *others], key=lambda event: event.number)
     is_finished = len(calls) < limit and position == end and len(events) <= limit
     events = events[:limit]
     next_number = end if is_finished else -events[-1].number
     if after >= 0:
-        until = mirror.execute("SELECT min(id), at FROM _changes WHERE id >= ?", (oldest,)).fetchone()[1]
+        (until,) = mirror.execute("SELECT at FROM _changes ORDER BY id LIMIT 1").fetchone() or (now,)
         events.insert(0, Event(begin, "", GAP, until, 0, since=_estimate_time(mirror, begin) or until))
     events = [replace(event, number=-event.number, id=_format_id(mirror, -event.number)) for event in events]
     return Batch(events, _format_id(mirror, next_number), next_number)
@@ -199,54 +199,78 @@ def _read_rows(
     after: int,
     up_to: int,
     kinds: Collection[str],
+    user_scope: int | None,
     order: Literal["ASC", "DESC"] = "ASC",
 ) -> list[sqlite3.Row]:
-    """Return at most BATCH_ROWS rows of the change log that are events of `kinds`."""
+    """Return at most BATCH_ROWS rows of the change log that may be events of `kinds` for a reader."""
     return mirror.execute(
         "SELECT id, at, topic, key, data FROM _changes WHERE id > ? AND id <= ?"
-        " AND (data ->> '$.event' IN (SELECT value FROM json_each(?)) OR topic = 'call_gone' AND ?)"
+        " AND (data ->> '$.event' IN (SELECT value FROM json_each(?))"
+        "      OR ? AND (topic = 'call_gone' OR data ->> '$.left' = ?))"
         f" ORDER BY id {order} LIMIT ?",
-        (after, up_to, id_list(kinds), "call.updated" in kinds, BATCH_ROWS),
+        (after, up_to, id_list(kinds), UPDATED in kinds, user_scope, BATCH_ROWS),
     ).fetchall()
 
 
 def _select_visible(
-    mirror: sqlite3.Connection, app: sqlite3.Connection, rows: Sequence[sqlite3.Row], user_scope: int | None
+    mirror: sqlite3.Connection,
+    app: sqlite3.Connection,
+    rows: Sequence[sqlite3.Row],
+    kinds: Collection[str],
+    user_scope: int | None,
 ) -> list[Event]:
-    """Return the events of rows, without deleted calls and, with a user scope, records of other users."""
+    """Return the events of rows, without deleted records and, with a user scope, those of other users.
+
+    A call that belonged to the user until the change is removed for this reader.
+    """
     epoch = change_log.get_epoch(mirror)
-    events = [_parse_row(row, epoch) for row in rows]
+    changes = [(_parse_row(row, epoch), json.loads(row["data"]).get("left")) for row in rows]
+    visible_ids = _find_visible_ids(mirror, app, [event for event, _ in changes], user_scope)
+    events: list[Event] = []
+    for event, left in changes:
+        is_visible = _get_target(event) in visible_ids[event.kind]
+        if event.is_removed or not is_visible:
+            was_visible = event.is_removed if user_scope is None else left == user_scope
+            if not was_visible or UPDATED not in kinds:
+                continue
+            into = event.merged_into if is_visible else None
+            event = Event(
+                event.number, event.id, UPDATED, event.at, event.key, is_removed=True, merged_into=into
+            )
+        events.append(event)
+    return events
+
+
+def _find_visible_ids(
+    mirror: sqlite3.Connection, app: sqlite3.Connection, events: Sequence[Event], user_scope: int | None
+) -> dict[str, set[int]]:
+    """Return the ids of calls, messages and items that a reader sees, by kind of event."""
     viewer = UNLIMITED.limited_to(user_scope)
-    owners = live.find_owners(mirror, [_get_call(event) for event in events if event.kind in CALL_KINDS])
-    visible_ids: dict[str, set[int]] = {
-        kind: {call_id for call_id, user_id in owners.items() if viewer.can_see_call(user_id)}
-        for kind in CALL_KINDS
-    }
-    if user_scope is not None:
-        message_ids = {event.key for event in events if event.kind in MESSAGE_KINDS}
-        item_ids = {event.key for event in events if event.kind in CALLBACK_KINDS}
-        items = [item for id_ in item_ids if (item := callbacks.find_item(app, id_)) is not None]
-        own_messages = _select_messages(mirror, message_ids, user_scope)
-        own_items = {item.id for item in visible_callbacks.select_visible(mirror, viewer, items)}
-        visible_ids |= dict.fromkeys(MESSAGE_KINDS, own_messages) | dict.fromkeys(CALLBACK_KINDS, own_items)
-    return [
-        event
-        for event in events
-        if event.kind not in visible_ids or _get_call(event) in visible_ids[event.kind]
-    ]
-
-
-def _get_call(event: Event) -> int:
-    """Return the id whose owner decides who sees the event."""
-    return event.merged_into or event.key
-
-
-def _select_messages(mirror: sqlite3.Connection, message_ids: Collection[int], user_id: int) -> set[int]:
-    rows = mirror.execute(
-        "SELECT id FROM sms WHERE user_id = ? AND id IN (SELECT value FROM json_each(?))",
-        (user_id, id_list(message_ids)),
+    ids = {kind: {_get_target(event) for event in events if event.kind == kind} for kind in KINDS}
+    call_ids, message_ids, item_ids = (
+        set[int]().union(*(ids[kind] for kind in group))
+        for group in (CALL_KINDS, MESSAGE_KINDS, CALLBACK_KINDS)
     )
-    return {row["id"] for row in rows}
+    owners = live.find_owners(mirror, list(call_ids))
+    calls = {call_id for call_id, user_id in owners.items() if viewer.can_see_call(user_id)}
+    if user_scope is not None:
+        rows = mirror.execute(
+            "SELECT id FROM sms WHERE user_id = ? AND id IN (SELECT value FROM json_each(?))",
+            (user_scope, id_list(message_ids)),
+        )
+        message_ids = {row["id"] for row in rows}
+        items = [item for item_id in item_ids if (item := callbacks.find_item(app, item_id)) is not None]
+        item_ids = {item.id for item in visible_callbacks.select_visible(mirror, viewer, items)}
+    return {
+        **dict.fromkeys(CALL_KINDS, calls),
+        **dict.fromkeys(MESSAGE_KINDS, message_ids),
+        **dict.fromkeys(CALLBACK_KINDS, item_ids),
+    }
+
+
+def _get_target(event: Event) -> int:
+    """Return the id of the record whose owner sees the event."""
+    return event.merged_into or event.key
 
 
 def _parse_row(row: sqlite3.Row, epoch: str) -> Event:
@@ -254,11 +278,12 @@ def _parse_row(row: sqlite3.Row, epoch: str) -> Event:
     return Event(
         row["id"],
         f"{epoch}-{row['id']}",
-        data.get("event", "call.updated"),
+        data.get("event", UPDATED),
         row["at"],
         int(row["key"]),
         tuple(data.get("changed", ())),
         data.get("late", False),
+        row["topic"] == "call_gone",
         data.get("into"),
     )
 
@@ -289,7 +314,7 @@ def _estimate_time(mirror: sqlite3.Connection, number: int) -> str | None:
 
 
 def _find_newest(mirror: sqlite3.Connection) -> int:
-    return change_log.find_bounds(mirror)[1] or 0
+    return change_log.find_bounds(mirror)[1]
 
 
 def _format_id(mirror: sqlite3.Connection, number: int) -> str:

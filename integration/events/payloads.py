@@ -41,8 +41,8 @@ def build_payloads(
 
     A call has the columns of `v_calls`, with a list of `recordings` instead of their number, `labels`,
     `changed`, `late`, and the `url` of its page below `public_url`. A recording has `id`, and `path` below a
-    base path of the facade if `with_paths`. A call that is part of another one has only `id` and
-    `merged_into`, a deleted record only `id`. PARTY_MEMBERS are omitted unless `with_parties`.
+    base path of the facade if `with_paths`. A call that is removed or part of another one has only `id` and
+    `merged_into`, another deleted record only `id`. PARTY_MEMBERS are omitted unless `with_parties`.
     """
     call_ids = [event.key for event in events if event.kind in CALL_KINDS]
     message_ids = [event.key for event in events if event.kind in MESSAGE_KINDS]
@@ -52,8 +52,10 @@ def build_payloads(
     messages = {row["id"]: dict(row) for row in _load_messages(mirror, message_ids)}
 
     def describe_call(event: Event) -> Json:
-        if event.key not in calls or event.merged_into is not None:
-            return {"id": event.key, "merged_into": event.merged_into or present_ids.get(event.key)}
+        if event.is_removed:
+            return {"id": event.key, "merged_into": event.merged_into}
+        if event.key not in calls:
+            return {"id": event.key, "merged_into": present_ids.get(event.key)}
         described = {
             **calls[event.key],
             "recordings": [

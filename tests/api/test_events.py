@@ -28,6 +28,7 @@ from tests.support.harness import ROOT
 from tests.support.people import CALLER
 
 ANN, BOB = 1000005, 1000006
+PAYLOADS = ROOT / "tests" / "fixtures" / "platform"
 
 
 @pytest.fixture
@@ -36,8 +37,6 @@ def office(shared_app: SharedApp) -> SharedApp:
     shared_app.call(101, "2026-09-02 08:00:00", user_id=ANN, user_name="Ann Example", change_no=1)
     shared_app.call(102, "2026-09-02 09:00:00", user_id=BOB, outcome="missed", change_no=2)
     shared_app.call(103, "2026-09-02 10:00:00", change_no=3)
-    # An earlier test used the numbers before this one.
-    announce(shared_app, 7, None, topic="media")
     return shared_app
 
 
@@ -135,13 +134,19 @@ def test_a_call_has_its_present_columns_and_what_the_key_may_read(office: Shared
 def test_a_wait_ends_with_the_next_event_and_not_with_other_changes(office: SharedApp) -> None:
     _, start = read(office)
     waiting = send(office, f"?after={start}&kinds=call.ended&wait=30", office.headers)
-    until(lambda: office.context.live_hub.subscriber_count == 1)
+    until(lambda: office.context.event_hub.subscriber_count == 1)
     announce(office, 7, None, topic="media")
     announce(office, 101, "call.ringing")
     ended = announce(office, 101, "call.ended")
     response, body = receive(waiting)
     assert (response.status, [event["id"] for event in body["data"]], body["next"]) == (200, [ended], ended)
-    until(lambda: office.context.live_hub.subscriber_count == 0)
+    until(lambda: office.context.event_hub.subscriber_count == 0)
+
+    waiting = send(office, f"?after={ended}&wait=30", office.headers)
+    until(lambda: office.context.event_hub.subscriber_count == 1)
+    labelled = announce(office, 101, "call.updated", topic="past_call", changed=["labels"])
+    assert receive(waiting)[1]["next"] == labelled, "pages do not receive this topic"
+    ended = labelled
 
     began = time.monotonic()
     assert read(office, f"?after={ended}&wait=1") == ([], ended)
@@ -166,7 +171,7 @@ def test_a_key_of_one_user_learns_nothing_of_other_calls(office: SharedApp) -> N
     assert request(office, f"?after={above}", ann).json == {"data": [], "next": above}
 
     waiting = send(office, f"?after={start}&wait=30", ann)
-    until(lambda: office.context.live_hub.subscriber_count == 1)
+    until(lambda: office.context.event_hub.subscriber_count == 1)
     announce(office, 102, "call.ended")
     message = announce(office, 9001, "message.received", topic="sms")
     _, body = receive(waiting)
@@ -174,6 +179,69 @@ def test_a_key_of_one_user_learns_nothing_of_other_calls(office: SharedApp) -> N
     own = announce(office, 101, "call.ended")
     assert [event["id"] for event in read(office, f"?after={start}&limit=1", ann)[0]] == [message]
     assert read(office, f"?after={message}", ann)[1] == own
+
+
+def test_a_call_that_leaves_a_user_is_removed_for_this_user_alone(office: SharedApp) -> None:
+    ann, bob = (office.add_key(str(user), user=user) for user in (ANN, BOB))
+    _, start = read(office)
+    announce(office, 102, "call.answered", changed=["user_id"], left=ANN)
+    announce(office, 104, None, topic="call_gone", into=101, left=ANN)
+    announce(office, 105, None, topic="call_gone", into=102, left=ANN)
+    announce(office, 106, None, topic="call_gone", into=None, left=BOB)
+
+    def list_removed(key: dict[str, str], kinds: str = "") -> list[Any]:
+        events, _ = read(office, f"?after={start}{kinds}", key)
+        return [event["data"] if len(event["data"]) == 2 else event["type"] for event in events]
+
+    removed = [{"id": id_, "merged_into": into} for id_, into in ((104, 101), (105, 102), (106, None))]
+    assert list_removed(office.headers) == ["call.answered", *removed]
+    assert list_removed(bob) == ["call.answered", removed[2]]
+    assert list_removed(ann) == [
+        {"id": 102, "merged_into": None},
+        removed[0],
+        {"id": 105, "merged_into": None},
+    ]
+    assert list_removed(ann, "&kinds=call.answered") == []
+
+
+def test_the_webhooks_of_a_call_are_its_life(office: SharedApp) -> None:
+    office.clock.set(1788338780)  # 2026-09-02 08:46:20
+    _, start = read(office)
+    for name in ("initial", "ringing", "connected", "hangup"):
+        webhook = (PAYLOADS / f"webhook-call.{name}.json").read_bytes()
+        office.context.inbox.receive(webhook).result(30)
+        office.apply_webhooks()
+    events, after = read(office, f"?after={start}")
+    assert [event["type"] for event in events] == ["call.ringing", "call.answered", "call.ended"]
+    assert [event["timestamp"] for event in events] == ["2026-09-02T08:46:20Z"] * 3
+    call = events[-1]["data"]
+    expected = {
+        "id": 4278000101, "direction": "in", "outcome": "answered", "state": "ended",
+        "started_at": "2026-09-02 08:45:55", "answered_at": "2026-09-02 08:46:02",
+        "ended_at": "2026-09-02 08:46:13", "wait_seconds": 7, "talk_seconds": 11,
+        "party": "447700900101", "party_e164": "+447700900101", "our_number": "442079460002",
+        "legs": 1, "recordings": [], "labels": [], "late": False,
+    }  # fmt: skip
+    assert {name: call[name] for name in expected} == expected
+    assert {"state", "outcome", "ended_at", "talk_seconds"} <= set(call["changed"])
+
+    [cdr] = json.loads((PAYLOADS / "response-cdrs-list-200.json").read_bytes())["data"]
+    incoming = {"type": "I", "src": "447700900101", "dst": "442079460002", "destination": "in"}
+    office.put("cdrs", {**cdr, **incoming, "user_id": ANN})
+    [updated], _ = read(office, f"?after={after}")
+    assert (updated["type"], updated["data"]["charge"], "charge" in updated["data"]["changed"]) == (
+        "call.updated", 0.006, True,
+    )  # fmt: skip
+
+
+def test_an_unanswered_hunt_group_is_one_missed_call(office: SharedApp) -> None:
+    office.clock.set(1788338780)
+    _, start = read(office)
+    for name in ("missed-leg-not-final", "missed-final"):
+        office.context.inbox.receive((PAYLOADS / f"webhook-call.{name}.json").read_bytes()).result(30)
+        office.apply_webhooks()
+    events, _ = read(office, f"?after={start}&kinds=call.ended,call.ringing")
+    assert [(event["data"]["id"], event["data"]["outcome"]) for event in events] == [(4278000101, "missed")]
 
 
 def test_kinds_need_the_rights_of_their_records(office: SharedApp) -> None:
@@ -259,7 +327,7 @@ def test_a_reader_behind_the_stored_changes_gets_a_gap_and_then_the_calls(office
 
 
 def test_waits_take_places_of_live_streams_and_end_with_their_key(office: SharedApp) -> None:
-    hub = office.context.live_hub
+    hub = office.context.event_hub
     _, start = read(office)
     names = [f"reader {number}" for number in range(BLOCKING_THREADS // 2 // MAX_WAITS_OF_KEY)]
     readers = {name: office.add_key(name) for name in names}
@@ -308,7 +376,7 @@ def test_the_example_follows_events_and_continues_after_a_stop(office: SharedApp
 
     with follow() as read_line:
         until((tmp_path / "events.cursor").exists)
-        until(lambda: office.context.live_hub.subscriber_count)
+        until(lambda: office.context.event_hub.subscriber_count)
         ended = announce(office, 101, "call.ended")
         assert read_line() == ["call.ended", "101", CALLER, "ended", "answered"]
         until(lambda: (tmp_path / "events.cursor").read_text() == ended)

@@ -1,0 +1,146 @@
+"""Benchmark of events for programs: readers that wait beside open pages, and a page of calls.
+
+The readers share a thread with the measurement. Each sends its next request when it has received a response.
+"""
+
+from __future__ import annotations
+
+import selectors
+import socket
+from itertools import count
+
+import orjson
+
+from tests.benchmarks import streams
+from tests.benchmarks.tools import load
+from tests.benchmarks.tools.benchmark import (
+    PRODUCT,
+    Benchmark,
+    Figure,
+    Goal,
+    Options,
+    alternate,
+    make_figure,
+)
+from tests.benchmarks.tools.data_dirs import add_key, get_data_dir, run_product
+from tests.benchmarks.tools.processes import Requests
+
+READERS, PAGES = 50, 100
+READERS_OF_KEY = 8
+ROUNDS, SMALL_ROUNDS = 7, 3
+EVENTS, SMALL_EVENTS = 20, 5
+WITHOUT = "without readers"
+CALLS_PATH = "/api/calls?limit=500"
+CALLS_CPU = 25.0
+"""Milliseconds of CPU time for a page of 500 calls."""
+CALLS_REQUESTS = 15
+
+
+class Reader:
+    """A program that waits for events, over one connection."""
+
+    def __init__(self, port: int, key: str, selector: selectors.BaseSelector) -> None:
+        self._headers = f"Host: localhost\r\nX-Auth-Token: {key}\r\n\r\n"
+        self._selector = selector
+        self._buffer = b""
+        self.events = 0
+        self._socket = socket.create_connection(("127.0.0.1", port))
+        self._send("")
+        while not self._receive():
+            pass
+        selector.register(self._socket, selectors.EVENT_READ, self._receive)
+
+    def close(self) -> None:
+        self._selector.unregister(self._socket)
+        self._socket.close()
+
+    def _send(self, query: str) -> None:
+        self._socket.sendall(f"GET /api/events{query} HTTP/1.1\r\n{self._headers}".encode())
+
+    def _receive(self) -> bool:
+        """Receive bytes. After a complete response, send the next request and return True."""
+        received = self._socket.recv(65536)
+        assert received, "a reader was disconnected"
+        self._buffer += received
+        head, _, body = self._buffer.partition(b"\r\n\r\n")
+        lengths = [
+            int(line[15:]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")
+        ]
+        if not lengths or len(body) < lengths[0]:
+            return False
+        assert b" 200 " in head, head
+        self._buffer = b""
+        page = orjson.loads(body)
+        self.events += len(page["data"])
+        self._send(f"?wait=30&after={page['next']}")
+        return True
+
+
+def measure(options: Options) -> list[Figure]:
+    figures = measure_readers(options)
+    return figures if options.is_small else [*figures, *measure_calls(options)]
+
+
+def measure_readers(options: Options) -> list[Figure]:
+    """Measure webhooks in open pages, with and without readers, in alternating rounds."""
+    events = SMALL_EVENTS if options.is_small else EVENTS
+    numbers = count()
+    delays: dict[str, list[list[float]]] = {PRODUCT: [], WITHOUT: []}
+    with streams.run_pages(PAGES, options.program) as (product, selector):
+        keys = [add_key(product) for _ in range(0, READERS, READERS_OF_KEY)]
+
+        def post() -> list[float]:
+            return streams.post_event(selector, product, load.body(5 * next(numbers) + 1), PAGES)
+
+        def run(name: str, readers: int) -> float:
+            waiting = [
+                Reader(product.port or 0, keys[number // READERS_OF_KEY], selector)
+                for number in range(readers)
+            ]
+            # The first event also ends the waits of the round before.
+            post()
+            found = sorted(delay for _ in range(events) for delay in post())
+            for reader in waiting:
+                assert reader.events, "a reader received no event"
+                reader.close()
+            delays[name].append(found)
+            return found[len(found) // 2]
+
+        contenders = {PRODUCT: lambda: run(PRODUCT, READERS), WITHOUT: lambda: run(WITHOUT, 0)}
+        alternate(SMALL_ROUNDS if options.is_small else ROUNDS, contenders)
+    name = f"webhook to changed row, {PAGES} open pages and {READERS} readers of events"
+    return [
+        make_figure(
+            f"{name}: {percentile}",
+            "ms",
+            {peer: [1000 * one[int(len(one) * share)] for one in rounds] for peer, rounds in delays.items()},
+            goals=(Goal(1.1, WITHOUT),),
+        )
+        for percentile, share in {"p50": 0.5, "p99": 0.99}.items()
+    ]
+
+
+def measure_calls(options: Options) -> list[Figure]:
+    (rows,) = options.rows[-1:] or BENCHMARK.rows
+    product = run_product(get_data_dir(rows), options.program)
+    try:
+        client = Requests(product.port or 0, {"X-Auth-Token": add_key(product)}, product.worker)
+        for _ in range(CALLS_REQUESTS):
+            client.measure(CALLS_PATH)
+        return [
+            Figure("page of 500 calls, server", "CPU ms", client.cpu, goals=(Goal(CALLS_CPU),), size=rows)
+        ]
+    finally:
+        product.stop()
+
+
+BENCHMARK = Benchmark(
+    title="Events for programs, and a page of 500 calls",
+    measure=measure,
+    minutes=2,
+    rows=(1_000_000,),
+    remarks=(
+        f"Rounds of {EVENTS} webhooks, one after the other, beside {PAGES} open pages. In every second round "
+        f"{READERS} programs wait for events. The page of calls is that of the own API, over HTTP."
+    ),
+)
