@@ -37,7 +37,7 @@ from tests.support.clock import frozen_clock, movable_clock, stopped_clock  # no
 from tests.support.examples import EXHAUSTIVE
 from tests.support.harness import Product, Simulator, wait_for
 
-EXTRAS = {"playwright": "browser", "moto": "examples", "build": "release", "cyclonedx_py": "release"}
+EXTRAS = {"playwright": "browser", "fastmcp": "examples", "build": "release", "cyclonedx_py": "release"}
 """Modules of the tests `exhaustive` that the extra `test` does not install, and their extras."""
 
 CHROMIUM = shutil.which("chromium-headless-shell") or shutil.which("chromium")

@@ -90,6 +90,8 @@ def add_files(root: Path) -> None:
     shutil.copy(ROOT / "LICENSE", root / DOCUMENTATION / "copyright")
     for name in EXAMPLES:
         shutil.copytree(deploy / name, root / DOCUMENTATION / "examples" / name)
+    for path in (ROOT / "examples").glob("*.py"):
+        shutil.copy(path, root / DOCUMENTATION / "examples")
     for path in (deploy / "debian").iterdir():
         shutil.copy(path, root / "DEBIAN")
 
