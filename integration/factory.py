@@ -9,7 +9,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 from flask import Flask
@@ -32,6 +32,7 @@ from integration.dashboard.site.background_jobs import BackgroundJobs
 from integration.events import commands as event_commands
 from integration.events import deliveries, delivery_log, feed, subscriptions
 from integration.events.deliveries import Deliveries
+from integration.exports.jobs import ExportRun
 from integration.exports.query import CHECK_SECONDS as STREAM_CHECK_SECONDS
 from integration.exports.query import close_stalled_streams
 from integration.exports.runner import ExportRunner
@@ -153,7 +154,9 @@ class Product:
         applier = Applier(inbox, mirror_db, call_store, sync_jobs.nudge)
         held_records = HeldRecords()
         erasure_gate = ErasureGate(load_erasure_key(data_dir, create=False), held_records)
-        export_runner = ExportRunner(settings, mirror_db, app_db, self.scheduler, self.health)
+        export_runner = ExportRunner(
+            settings, mirror_db, app_db, self.scheduler, self.health, self._write_digest
+        )
         self._deliveries = Deliveries(settings, mirror_db, app_db, self.health)
         self.context = AppContext(
             settings,
@@ -325,6 +328,12 @@ class Product:
             self.context.mirror_db.close()
             self.context.app_db.close()
             self._syslog_copy.close()
+
+    def _write_digest(self, run: ExportRun, incomplete_reason: str | None, file: IO[bytes]) -> int:
+        # It needs the pages' templates: see `site`.
+        from integration.dashboard.calls.digest import write_digest
+
+        return write_digest(self.site, run, incomplete_reason, file)
 
     def _publish_changes(self, committed_changes: list[Change]) -> None:
         self.context.live_hub.publish(

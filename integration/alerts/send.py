@@ -6,10 +6,8 @@ a failing target is shown in the health check until it accepts a notification.
 
 from __future__ import annotations
 
-import importlib
 import io
 from datetime import timedelta
-from typing import Any
 
 from integration.alerts import notification_log
 from integration.alerts import rules as alert_rules
@@ -18,7 +16,7 @@ from integration.alerts.rules import Rule
 from integration.context import AppContext
 from integration.core import clock
 from integration.core.errors import SwitchroomError
-from integration.outbound import mail, mail_server
+from integration.outbound import mail, mail_server, notifications
 from integration.outbound.public_addresses import PublicHosts
 from integration.outbound.upload import UploadFailed, upload_file
 
@@ -117,16 +115,6 @@ def _send_apprise(context: AppContext, notification: Notification) -> None:
     if notification.place >= len(urls):
         raise Undeliverable("The setting alerts.urls no longer has this URL.")
     try:
-        # An optional package that few installations use and that is slow to import.
-        apprise: Any = importlib.import_module("apprise")
-    except ImportError:
-        raise SendingFailed(
-            "The setting alerts.urls requires the package Apprise: pip install apprise"
-        ) from None
-    notifier = apprise.Apprise()
-    if not notifier.add(urls[notification.place]):
-        raise SendingFailed("Apprise does not accept this URL. Correct it in alerts.urls.")
-    if not notifier.notify(title=notification.subject, body=notification.body):
-        raise SendingFailed(
-            "Apprise could not send the notification. The log has the response of the service."
-        )
+        notifications.notify(urls[notification.place], notification.subject, notification.body)
+    except notifications.NotificationFailed as error:
+        raise SendingFailed(str(error)) from None

@@ -7,6 +7,8 @@ schedule and period only, so a recipient can recognise duplicates.
 from __future__ import annotations
 
 import hashlib
+import html
+import re
 from dataclasses import dataclass
 from email.message import EmailMessage
 from typing import IO
@@ -15,9 +17,9 @@ from urllib.parse import quote, urlsplit, urlunsplit
 from integration.core import clock
 from integration.core.errors import SwitchroomError
 from integration.exports.folders import Folder, LocalFolder, open_folder
-from integration.exports.formats import FORMATS
-from integration.exports.jobs import ExportRun
-from integration.outbound import mail
+from integration.exports.formats import SCHEDULED_FORMATS
+from integration.exports.jobs import ALERT_ADDRESSES, ExportRun
+from integration.outbound import mail, notifications
 from integration.outbound.mail_server import MailServer
 from integration.outbound.public_addresses import PublicHosts
 from integration.outbound.upload import UploadFailed, check_new_url, upload_file
@@ -62,6 +64,8 @@ def deliver(settings: Settings, server: MailServer | None, outgoing: OutgoingFil
         return _deliver_to_folder(settings, outgoing)
     if outgoing.run.job.target == "email":
         return _deliver_to_mailbox(server, outgoing)
+    if outgoing.run.job.place == ALERT_ADDRESSES:
+        return _notify(settings, outgoing)
     return _deliver_to_url(settings, outgoing)
 
 
@@ -74,6 +78,10 @@ def normalize_place(settings: Settings, server: MailServer | None, target: str, 
     if target == "folder":
         _resolve_folder(settings, place)
         return "/".join(_split_folder(place))
+    if target == "put" and place == ALERT_ADDRESSES:
+        if not settings.alerts.urls:
+            raise ValueError(f"The setting {ALERT_ADDRESSES} has no address.")
+        return place
     if target == "put":
         return check_new_url(place, PublicHosts(settings.outgoing.allow_hosts))
     return " ".join(mail.parse_addresses(server, place))
@@ -147,13 +155,18 @@ def _build_message(server: MailServer | None, addresses: list[str], outgoing: Ou
     subject = f"{'incomplete: ' if outgoing.incomplete_reason else ''}{job.name}, {label}"
     message_id = build_message_id(server.sender if server else "", outgoing)
     message = mail.make_message(server, addresses, subject, message_id)
+    if job.is_digest:
+        page = outgoing.file.read().decode()
+        message.set_content(extract_text(page))
+        message.add_alternative(page, subtype="html")
+        return message
     message["X-Export-Rows"] = str(outgoing.rows)
     rows = "1 row" if outgoing.rows == 1 else f"{outgoing.rows:,} rows"
     lines = [f"{job.name}, {clock.add_zone(label, job.zone)}: {rows} in {outgoing.name}."]
     if outgoing.incomplete_reason:
         lines += ["", f"This file is not complete: {outgoing.incomplete_reason}. The complete one follows."]
     message.set_content("\n".join(lines) + "\n")
-    kind, _, subtype = FORMATS[job.form].mime.partition(";")[0].partition("/")
+    kind, _, subtype = SCHEDULED_FORMATS[job.form].mime.partition(";")[0].partition("/")
     message.add_attachment(outgoing.file.read(), maintype=kind, subtype=subtype, filename=outgoing.name)
     return message
 
@@ -165,6 +178,38 @@ def build_message_id(sender: str, outgoing: OutgoingFile) -> str:
     return f"<export-{hashlib.sha256(identity.encode()).hexdigest()[:32]}@{sender.rpartition('@')[2]}>"
 
 
+def extract_text(page: str) -> str:
+    """Return the text of a digest: a line for each paragraph, heading, row and entry of a list."""
+    body = re.sub(r"(?s)<style.*?</style>|<title.*?</title>", "", page)
+    body = re.sub(r"\s+", " ", body)
+    body = re.sub(r"</(?:td|th)> *<(?:td|th)[^>]*>", " – ", body)
+    lines = re.sub(r"</?(?:p|h1|h2|tr|li|table|ul|body|html)\b[^>]*>", "\n", body).split("\n")
+    texts = [" ".join(html.unescape(re.sub(r"<[^>]+>", "", line)).split()) for line in lines]
+    return "\n".join(text for text in texts if text) + "\n"
+
+
+# --- services of alerts ----------------------------------------------------------------------------------
+
+
+def _notify(settings: Settings, outgoing: OutgoingFile) -> str:
+    """Send the text of a digest to all addresses of `alerts.urls`."""
+    job, urls = outgoing.run.job, settings.alerts.urls
+    title, text = (
+        f"{job.name}, {outgoing.run.calendar_period.label}",
+        extract_text(outgoing.file.read().decode()),
+    )
+    refusals = []
+    for url in urls:
+        try:
+            notifications.notify(url, title, text)
+        except notifications.NotificationFailed as error:
+            refusals.append(str(error))
+    # A repetition would reach the others twice.
+    if len(refusals) == len(urls):
+        raise DeliveryFailed(refusals[0] if refusals else f"The setting {ALERT_ADDRESSES} has no address.")
+    return "; ".join([f"sent to {len(urls) - len(refusals)} of {len(urls)} {ALERT_ADDRESSES}", *refusals])
+
+
 # --- a URL -----------------------------------------------------------------------------------------------
 
 
@@ -173,7 +218,7 @@ def _deliver_to_url(settings: Settings, outgoing: OutgoingFile) -> str:
     split_url = urlsplit(job.place)
     path = f"{split_url.path.rstrip('/')}/{quote(outgoing.name)}"
     headers = {
-        "Content-Type": FORMATS[job.form].mime,
+        "Content-Type": SCHEDULED_FORMATS[job.form].mime,
         "X-Export-Rows": str(outgoing.rows),
         "X-Export-Period": outgoing.run.period,
         "X-Export-Complete": "false" if outgoing.incomplete_reason else "true",

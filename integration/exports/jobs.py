@@ -31,7 +31,7 @@ from integration.catalogue.shapes import Resource
 from integration.core import clock
 from integration.core.calendar_periods import Frequency, Period, find_period, iter_ended
 from integration.core.errors import DomainError
-from integration.exports import export_request
+from integration.exports import export_request, formats
 from integration.exports.columns import use_one_zone
 from integration.exports.export_request import UnknownExport
 from integration.exports.selection import normalize_file_name
@@ -109,6 +109,10 @@ SUBJECT_DATA = "subject-data"
 """Export of a download with all data of one telephone number. Its number is in memory only."""
 PARTITION_PARAMETER = "partition_by"
 """Parameter of an export in files by month; its value is 'month'."""
+NAMES_PARAMETER, OPEN_DAYS_PARAMETER = "names", "open_days"
+"""Parameters of digests: whether callers are named, and whether closed days are left to the next one."""
+ALERT_ADDRESSES = "alerts.urls"
+"""Place of a digest that goes to the addresses of this setting. Its target is `put`."""
 FREQUENCY_LABELS = {"day": "every day", "week": "every week, on Monday", "month": "every month, on the 1st"}
 MAX_SCHEDULES = 100
 """Largest number of schedules of an installation."""
@@ -173,6 +177,10 @@ class ExportJob:
     def display_form(self) -> str:
         """Format for pages and lists: 'csv', 'parquet by month'."""
         return f"{self.form} by month" if self.is_by_month else self.form
+
+    @property
+    def is_digest(self) -> bool:
+        return self.form == formats.DIGEST
 
     @property
     def display_place(self) -> str:
@@ -261,7 +269,8 @@ class ExportRun:
         """
         if self.job.is_by_month:
             return f"{self.job.file}/"
-        return f"{self.job.file}-{self.period}{'' if complete else '-incomplete'}.{self.job.form}"
+        suffix = formats.SCHEDULED_FORMATS[self.job.form].suffix
+        return f"{self.job.file}-{self.period}{'' if complete else '-incomplete'}.{suffix}"
 
     def make_attempt(
         self,
@@ -344,6 +353,15 @@ def list_due_runs(connection: sqlite3.Connection, now: datetime) -> list[ExportR
         " AND other.next_at > ?1) ORDER BY r.period, r.id",
         clock.utc_text(now),
     )
+
+
+def find_end_of_previous(connection: sqlite3.Connection, run: ExportRun) -> date | None:
+    """Return the day after the last delivered period before that of `run`."""
+    (period,) = connection.execute(
+        "SELECT max(period) FROM export_runs WHERE job_id = ? AND state = 'done' AND period < ?",
+        (run.job.id, run.period),
+    ).fetchone()
+    return None if period is None else replace(run, period=period).calendar_period.end_day
 
 
 def find_download(connection: sqlite3.Connection, run_id: int) -> ExportRun | None:
@@ -617,6 +635,11 @@ def mark_waiting(app_db: Database, run: ExportRun, waits_for: str, error: str | 
     `error` is set if its waiting time has passed.
     """
     app_db.write(lambda tx: _change(tx, run, state="waiting", waits_for=waits_for, error=error))
+
+
+def mark_skipped(app_db: Database, run: ExportRun) -> None:
+    """Skip a period: the next delivery covers its days."""
+    app_db.write(lambda tx: _change(tx, run, state="skipped"))
 
 
 def mark_running(app_db: Database, run: ExportRun, next_at: str | None) -> bool:

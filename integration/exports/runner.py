@@ -22,7 +22,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, time, timedelta
 from functools import partial
 from pathlib import Path
 from typing import IO
@@ -39,7 +39,7 @@ from integration.core.retry_delays import EXPORT_FACTORS, EXPORTS
 from integration.core.scheduler import Scheduler
 from integration.exports import delivery, export_request, jobs
 from integration.exports.delivery import DeliveryFailed, OutgoingFile
-from integration.exports.formats import FORMATS, parquet_months
+from integration.exports.formats import FORMATS, SCHEDULED_FORMATS, parquet_months
 from integration.exports.jobs import DeliveryAttempt, ExportJob, ExportRun
 from integration.exports.query import ExportQuery, ExportStream
 from integration.exports.selection import Selection
@@ -49,6 +49,7 @@ from integration.outbound import mail_server
 from integration.settings.model import Settings
 from integration.settings.values import MIN_FREE_BYTES, MIN_FREE_TEXT
 from integration.sqlite.database import Database
+from integration.workspace.opening_hours import load_opening_hours
 
 log = logging.getLogger(__name__)
 
@@ -74,15 +75,26 @@ class JobCancelled(SwitchroomError):
 
 
 class ExportRunner:
-    """Runs the export jobs of an application. It is an `ExportContext`."""
+    """Runs the export jobs of an application. It is an `ExportContext`.
+
+    `write_digest` writes the page of a digest and returns the number of calls. Its parameters are the run,
+    the reason why its data is incomplete, and the file.
+    """
 
     def __init__(
-        self, settings: Settings, mirror_db: Database, app_db: Database, scheduler: Scheduler, health: Health
+        self,
+        settings: Settings,
+        mirror_db: Database,
+        app_db: Database,
+        scheduler: Scheduler,
+        health: Health,
+        write_digest: Callable[[ExportRun, str | None, IO[bytes]], int],
     ) -> None:
         self.settings, self.mirror_db, self.app_db = settings, mirror_db, app_db
         self._scheduler = scheduler
         self._health = health
         self._folder = settings.storage.data_dir / "prepared"
+        self._write_digest = write_digest
         self._rows_written: dict[int, int] = {}
         self._writers: dict[str, FileWriter] = {}
         self._writing_lock = threading.Lock()
@@ -245,6 +257,9 @@ class ExportRunner:
                     f"The export was started {MAX_ATTEMPTS} times and interrupted each time. Request it"
                     " again."
                 )
+            if not run.at_once and self._is_closed_day(run):
+                jobs.mark_skipped(self.app_db, run)
+                return
             if not jobs.mark_running(self.app_db, run, next_at):
                 return
             if run.job.is_by_month:
@@ -271,6 +286,18 @@ class ExportRunner:
             return
         if not jobs.mark_delivered(self.app_db, run, attempt):
             self.path(run).unlink(missing_ok=True)
+
+    def _is_closed_day(self, run: ExportRun) -> bool:
+        """Return whether the run is for open days only, and no line opens on the day of its delivery."""
+        if not run.job.args.get(jobs.OPEN_DAYS_PARAMETER):
+            return False
+        with self.app_db.read() as connection:
+            hours = load_opening_hours(connection, zone := ZoneInfo(run.job.zone))
+        midnight = datetime.combine(run.calendar_period.end_day, time(), zone)
+        next_opening = hours.next_opening(None, midnight)
+        return not hours.is_open(None, midnight) and (
+            next_opening is None or next_opening >= midnight + timedelta(days=1)
+        )
 
     def _accepts_incomplete(self, run: ExportRun, incomplete_reason: str) -> bool:
         """Return whether to deliver an incomplete file now.
@@ -299,7 +326,7 @@ class ExportRunner:
                 if run.job.target != "download":
                     part_path.unlink()  # A process that is killed leaves no file.
                 with self._writing_lock:
-                    rows = self._write_file(run, file)
+                    rows = self._write_file(run, incomplete_reason, file)
                 size = file.seek(0, os.SEEK_END)
                 if run.job.target == "download":
                     if size > self._max_bytes:
@@ -318,7 +345,7 @@ class ExportRunner:
         state = "delivered" if incomplete_reason is None else "incomplete"
         return run.make_attempt(started_at, state, result, file=name, rows=rows, size=size)
 
-    def _write_file(self, run: ExportRun, file: IO[bytes]) -> int:
+    def _write_file(self, run: ExportRun, incomplete_reason: str | None, file: IO[bytes]) -> int:
         """Write the records that the owner may export at present. Returns the number of rows."""
         report = partial(self._report_progress, run)
         if key := run.job.args.get(_WRITER):
@@ -327,6 +354,8 @@ class ExportRunner:
                 raise QueryError("Switchroom was restarted before this file was complete. Request it again.")
             return write(file, report)
         selection = self._build_selection(run)
+        if run.job.is_digest:
+            return self._write_digest(run, incomplete_reason, file)
         if FORMATS[run.job.form].write is not None:
             return write_export(self.mirror_db, selection, run.job.form, file, report)
         chunks = export_request.open_chunks(self, selection, run.job.form, run.job.args)
@@ -406,7 +435,7 @@ class ExportRunner:
             )
         viewer = visibility.of(person, self.settings.dashboard.agents_see)
         if person is not None:
-            viewer.check_export(target, FORMATS[job.form].right)
+            viewer.check_export(target, SCHEDULED_FORMATS[job.form].right)
             if viewer.scope_of(target) != job.only_user:
                 raise visibility.NotAllowed(
                     "Your access rights have changed since you requested this export. Request it again."

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sqlite3
 from dataclasses import dataclass
+from datetime import date
+from typing import Any
 
 from flask import Blueprint, request
 
@@ -24,7 +27,12 @@ from integration.dashboard.site.guard import requires
 from integration.mirror.calls import backlog
 from integration.mirror.page_queries import reports
 from integration.mirror.page_queries.call_view import WEEKDAYS
-from integration.mirror.page_queries.missed_calls import REASONS, MissedSums, make_counting_rules
+from integration.mirror.page_queries.missed_calls import (
+    REASONS,
+    CountingRules,
+    MissedSums,
+    make_counting_rules,
+)
 from integration.mirror.page_queries.reports import Figures, ReportSums
 
 blueprint = Blueprint("report_summary", __name__)
@@ -61,31 +69,41 @@ def index() -> str:
     period = parse_period(request.args, today, default="last-month")
     before = period.find_compared(request.args, clock.now().astimezone(rules.zone))
     with context.mirror_db.read(seconds=READ_SECONDS) as connection:
-        sums = read_sums(connection, period, rules, today)
-        missed = read_missed(connection, period, rules, today)
-        total_before = read_sums(connection, before, rules, today, with_shares=False).total
-        first_day = reports.find_first_day(connection, rules.zone)
+        story = read_story(connection, period, before, rules, today)
         backlog_state = backlog.get_state(connection)
     since = clock.midnight(before.first, rules.zone)
     is_waiting = backlog_state is not None and backlog_state.may_contain(since)
     return layout.render_page(
         "reports",
         "reports_summary.html",
-        heading=describe_period(period),
+        **story,
         ranges={name: RANGES[name] for name in OFFERED_RANGES},
         today=today,
-        is_over=period.last < today,
-        totals=sums.total,
-        earlier_totals=total_before,
-        **describe_comparison(first_day, period, before, total_before.inbound),
-        missed=missed.total,
-        reasons=_list_reasons(missed),
-        worst=find_worst_hour(sums),
-        few=FEW_CALLS,
-        level=rules.level,
         waiting=backlog_state if is_waiting else None,
-        anything=first_day is not None,
     )
+
+
+def read_story(
+    connection: sqlite3.Connection, period: Period, before: Period, rules: CountingRules, today: date
+) -> dict[str, Any]:
+    """Return the values of the sentences about a period (`_story.html`). `before`: the compared period."""
+    sums = read_sums(connection, period, rules, today)
+    missed = read_missed(connection, period, rules, today)
+    total_before = read_sums(connection, before, rules, today, with_shares=False).total
+    first_day = reports.find_first_day(connection, rules.zone)
+    return {
+        **describe_comparison(first_day, period, before, total_before.inbound),
+        "heading": describe_period(period),
+        "is_over": period.last < today,
+        "totals": sums.total,
+        "earlier_totals": total_before,
+        "missed": missed.total,
+        "reasons": _list_reasons(missed),
+        "worst": find_worst_hour(sums),
+        "few": FEW_CALLS,
+        "level": rules.level,
+        "anything": first_day is not None,
+    }
 
 
 def describe_period(period: Period) -> str:

@@ -21,13 +21,18 @@ from integration.exports import export_request, formats
 from integration.exports.delivery import normalize_place
 from integration.exports.formats.format import SEPARATORS
 from integration.exports.jobs import (
+    ALERT_ADDRESSES,
+    NAMES_PARAMETER,
+    OPEN_DAYS_PARAMETER,
     PARTITION_PARAMETER,
     TARGETS,
     ExportJob,
+    Target,
     has_period_records,
 )
 from integration.exports.query import build_export_query, list_headings
 from integration.exports.selection import normalize_file_name
+from integration.mirror.calls.schema import CALLS
 from integration.mirror.page_queries import history
 from integration.outbound import mail_server
 
@@ -39,6 +44,8 @@ BY_MONTH = "-by-month"
 """Suffix of a format in files by month, in the form."""
 SECRET_MASK = "?…"
 """Replaces the query string of a URL in the form."""
+ALERTS = "alerts"
+"""Target of the form: ALERT_ADDRESSES."""
 DAY_PARAMETERS = ("range", "from", "to")
 MAX_WAIT_HOURS = 24 * 14
 """Hours for which a delivery may wait for missing records."""
@@ -58,18 +65,15 @@ def parse_form(
         args["bom"] = "1"
         separator = _parse_choice("separator", {"separator": ",", **fields}, tuple(SEPARATORS))
         args |= {"separator": separator} if separator != "," else {}
-    target = _parse_choice("target", fields, TARGETS)
-    try:
-        place = normalize_place(
-            context.settings,
-            mail_server.load(context.settings, context.app_db),
-            target,
-            _unmask_place(fields.get("place", ""), old_schedule),
-        )
-    except ValueError as error:
-        raise DomainError(str(error)) from None
+    target, place = _parse_target(context, fields, old_schedule)
     resource, _ = export_request.find_export(old_schedule.export)
     form_choice = _parse_choice("form", fields, tuple(list_form_choices(resource, person)))
+    zone = _parse_zone(fields.get("zone", ""))
+    if form_choice == formats.DIGEST:
+        # The days of Reports are those of the display zone.
+        args, zone = _parse_digest(fields, target), context.settings.dashboard.timezone
+    elif place == ALERT_ADDRESSES:
+        raise DomainError(f"Only a digest can go to {ALERT_ADDRESSES}. Choose another target.")
     if form_choice.endswith(BY_MONTH):
         if target != "folder":
             raise DomainError("Files by month need a folder. Choose a folder, or another format.")
@@ -84,7 +88,7 @@ def parse_form(
         args=args,
         every=_parse_choice("every", fields, FREQUENCIES),
         at=_parse_time(fields.get("at", "")),
-        zone=_parse_zone(fields.get("zone", "")),
+        zone=zone,
         target=target,
         place=place,
         secret=_choose_secret(fields, target, place, old_schedule),
@@ -93,7 +97,7 @@ def parse_form(
     )
     try:
         viewer = visibility.of(person, context.settings.dashboard.agents_see)
-        viewer.check_export(resource, formats.FORMATS[schedule.form].right)
+        viewer.check_export(resource, formats.SCHEDULED_FORMATS[schedule.form].right)
         selection = export_request.build_selection(
             context, schedule.export, {**args, "tz": schedule.zone}, viewer, person
         )
@@ -104,6 +108,32 @@ def parse_form(
     return schedule
 
 
+def _parse_target(
+    context: AppContext, fields: Mapping[str, str], old_schedule: ExportJob
+) -> tuple[Target, str]:
+    """Return target and place. Raises DomainError."""
+    if fields.get("target") == ALERTS:
+        target, entered = TARGETS[-1], ALERT_ADDRESSES
+    else:
+        target = _parse_choice("target", fields, TARGETS)
+        entered = _unmask_place(fields.get("place", ""), old_schedule)
+    try:
+        server = mail_server.load(context.settings, context.app_db)
+        return target, normalize_place(context.settings, server, target, entered)
+    except ValueError as error:
+        raise DomainError(str(error)) from None
+
+
+def _parse_digest(fields: Mapping[str, str], target: Target) -> dict[str, str]:
+    """Return the parameters of a digest. Raises DomainError for names that do not go by e-mail."""
+    args = {name: "1" for name in (NAMES_PARAMETER, OPEN_DAYS_PARAMETER) if fields.get(name)}
+    if NAMES_PARAMETER in args and target != "email":
+        raise DomainError("Names and numbers of callers go by e-mail only. Untick them, or choose e-mail.")
+    if OPEN_DAYS_PARAMETER in args and fields.get("every") != "day":
+        raise DomainError("Only a digest of every day can leave out closed days. Choose every day.")
+    return args
+
+
 def list_form_choices(resource: Resource, person: Person) -> dict[str, str]:
     """Return the labels of the formats by value of the field.
 
@@ -111,6 +141,8 @@ def list_form_choices(resource: Resource, person: Person) -> dict[str, str]:
     """
     available = formats.list_available(resource, person)
     choices = {entry.suffix: entry.label for entry in available}
+    if resource is CALLS:
+        choices[formats.DIGEST] = formats.SCHEDULED_FORMATS[formats.DIGEST].label
     if has_period_records(resource) and resource.date is not None:
         choices |= {
             f"{entry.suffix}{BY_MONTH}": f"{entry.label} by month"
@@ -132,11 +164,11 @@ def make_draft(schedule: ExportJob, form: Mapping[str, str]) -> ExportJob:
     """Return `schedule` with those values of an unfinished form that are valid."""
     parsers: Mapping[str, Callable[[], object]] = {
         "form": lambda: _parse_choice(
-            "form", {"form": form["form"].removesuffix(BY_MONTH)}, tuple(formats.FORMATS)
+            "form", {"form": form["form"].removesuffix(BY_MONTH)}, tuple(formats.SCHEDULED_FORMATS)
         ),
         "args": lambda: _set_partition(schedule.args, form["form"]),
         "every": lambda: _parse_choice("every", form, FREQUENCIES),
-        "target": lambda: _parse_choice("target", form, TARGETS),
+        "target": lambda: "put" if form["target"] == ALERTS else _parse_choice("target", form, TARGETS),
         "at": lambda: _parse_time(form["at"]),
         "zone": lambda: _parse_zone(form["zone"]),
         "name": lambda: form["name"],

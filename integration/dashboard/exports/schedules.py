@@ -28,13 +28,14 @@ from integration.core import clock
 from integration.core.calendar_periods import FREQUENCIES
 from integration.core.errors import DomainError, QueryError
 from integration.dashboard.exports import export_filter, schedule_form
+from integration.dashboard.exports.schedule_form import ALERTS
 from integration.dashboard.site import edit_versions, layout
 from integration.dashboard.site.confirmation import has_new_secret, requires_confirmation
 from integration.dashboard.site.guard import audit_action, current_person, requires
 from integration.exports import delivery, export_request, formats, jobs
 from integration.exports.export_request import UnknownExport
 from integration.exports.formats.format import SEPARATORS
-from integration.exports.jobs import ExportJob
+from integration.exports.jobs import ALERT_ADDRESSES, ExportJob
 from integration.exports.presets import PRESETS
 from integration.exports.routes import BROWSER_ROWS, parse_args
 from integration.exports.selection import normalize_file_name
@@ -47,6 +48,7 @@ blueprint = Blueprint("schedules", __name__, url_prefix="/exports")
 
 AUDIT_VERBS = {"pause": "paused", "resume": "resumed", "run": "run by hand", "remove": "removed"}
 REFRESH_SECONDS = 2
+ALERT_LABEL = "the addresses of alerts.urls"
 TARGET_LABELS = {"folder": "a folder", "email": "e-mail addresses", "put": "an HTTPS URL"}
 
 
@@ -88,7 +90,7 @@ def index() -> Response:
         ranges={label: urlencode(limits) for label, limits in export_filter.list_ranges().items() if limits},
         every=jobs.FREQUENCY_LABELS,
         targets=TARGET_LABELS,
-        forms={entry.suffix: entry.label for entry in formats.FORMATS.values()},
+        forms={form: entry.label for form, entry in formats.SCHEDULED_FORMATS.items()},
         background_above=BROWSER_ROWS,
         background_formats=[
             entry for entry in formats.list_by_page_order() if entry.background_above is not None
@@ -250,7 +252,8 @@ def _render_form(schedule: ExportJob, *, draft: ExportJob | None = None, **value
         forms=schedule_form.list_form_choices(resource, person),
         form_choice=f"{draft.form}{schedule_form.BY_MONTH if draft.is_by_month else ''}",
         every={frequency: frequency for frequency in FREQUENCIES},
-        targets=TARGET_LABELS,
+        targets=TARGET_LABELS | ({ALERTS: ALERT_LABEL} if context.settings.alerts.urls else {}),
+        target=ALERTS if draft.place == ALERT_ADDRESSES else draft.target,
         sets=dict.fromkeys(
             [*export_request.list_ready_sets(schedule.export), *(saved_set.name for saved_set in saved_sets)]
         ),
@@ -266,6 +269,7 @@ def _render_form(schedule: ExportJob, *, draft: ExportJob | None = None, **value
         separators=SEPARATORS,
         base=delivery.base_folder(context.settings),
         mail=mail_server.load(context.settings, context.app_db),
+        public_url=context.settings.server.public_url,
     )
 
 
@@ -306,5 +310,5 @@ def _require_schedule(number: int) -> ExportJob:
 
 
 def _audit_schedule(action: str, schedule: ExportJob) -> None:
-    content = f"{schedule.title} ({formats.FORMATS[schedule.form].label})"
+    content = f"{schedule.title} ({formats.SCHEDULED_FORMATS[schedule.form].label})"
     audit_action(action, f"{schedule.name}: {content} to {schedule.target} {schedule.display_place}".strip())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import UserDict
+from collections import ChainMap, UserDict
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -31,6 +31,10 @@ class _Registry(UserDict[str, "Format"]):
 
 FORMATS = _Registry("csv", "xlsx", "parquet", "jsonl", "zip")
 """Formats by suffix, in the order of the command line. A format is the `FORMAT` of the module of its name."""
+
+DIGEST = "digest"
+SCHEDULED_FORMATS = ChainMap[str, "Format"](FORMATS, _Registry(DIGEST))
+"""Formats of export jobs."""
 
 
 def list_available(resource: Resource, person: Person) -> list[Format]:

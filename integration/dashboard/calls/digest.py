@@ -1,0 +1,117 @@
+"""Digest: the page about a period that a schedule sends.
+
+It has the sentences of *In words*, five figures, the open call-backs, the targets and the problems of System.
+Each figure links to its calls if `server.public_url` is set. The days are those since the last delivery.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import IO, Any
+
+from flask import Flask
+
+from integration.context import EXTENSION, AppContext
+from integration.core import clock
+from integration.dashboard.calls.report_period import Period
+from integration.dashboard.calls.report_summary import read_story
+from integration.dashboard.calls.reports import FEW_CALLS, READ_SECONDS
+from integration.dashboard.system import components
+from integration.exports import jobs
+from integration.exports.jobs import ExportRun
+from integration.mirror.page_queries.missed_calls import make_counting_rules
+from integration.mirror.page_queries.reports import Figures
+from integration.settings.model import Calls
+from integration.workspace import callbacks
+
+MAX_CALLBACKS = 10
+"""Open call-backs that a digest lists, the oldest first."""
+MAX_DAYS = 366
+"""Days since the last delivery that a digest covers at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A target of Reports, such as 'at least 80 % answered within 20 s'."""
+
+    label: str
+    is_met: bool
+
+
+def write_digest(app: Flask, run: ExportRun, incomplete_reason: str | None, file: IO[bytes]) -> int:
+    """Write the digest of a run as HTML. Returns the number of calls."""
+    context: AppContext = app.extensions[EXTENSION]
+    rules = make_counting_rules(context.settings)
+    today = clock.now().astimezone(rules.zone).date()
+    with context.app_db.read() as connection:
+        period = _find_period(run, jobs.find_end_of_previous(connection, run))
+        open_count = callbacks.count_open(connection)
+        items = callbacks.list_items(connection)
+    before = period.find_compared({}, clock.now().astimezone(rules.zone))
+    with context.mirror_db.read(seconds=READ_SECONDS) as connection:
+        story = read_story(connection, period, before, rules, today)
+    totals: Figures = story["totals"]
+    # The filters of the templates read the settings of the application.
+    with app.app_context():
+        page = app.jinja_env.get_template("digest.html").render(
+            **story,
+            name=run.job.name,
+            figures=list(_list_figures(totals, story["earlier_totals"] if story["is_compared"] else None)),
+            open_count=open_count,
+            items=sorted(items, key=lambda item: item.opened_at)[:MAX_CALLBACKS],
+            has_names=bool(run.job.args.get(jobs.NAMES_PARAMETER)),
+            targets=list(_list_targets(totals, context.settings.calls)),
+            problems=[
+                component.title
+                for component in components.list_components(context.health.report())
+                if component.has_problem
+            ],
+            incomplete_reason=incomplete_reason,
+            link=(link := _make_link(context.settings.server.public_url)),
+            rows=lambda **filters: link(period.calls_url(**filters)),
+            earlier_rows=lambda **filters: link(before.calls_url(**filters)),
+        )
+    file.write(page.encode())
+    return totals.calls
+
+
+def _find_period(run: ExportRun, end_of_previous: Any) -> Period:
+    """Return the days of a digest: those of its period, and earlier ones that no digest has covered."""
+    days = run.calendar_period
+    first, last = days.first_day, days.end_day - timedelta(days=1)
+    if end_of_previous is not None:
+        first = max(min(first, end_of_previous), last - timedelta(days=MAX_DAYS - 1))
+    return Period("custom", first, last)
+
+
+def _make_link(public_url: str | None) -> Callable[[str], str]:
+    """Return the function that makes a path a URL, or '' without a public address."""
+    return lambda path: f"{public_url.rstrip('/')}{path}" if public_url else ""
+
+
+def _list_figures(
+    totals: Figures, earlier: Figures | None
+) -> Iterator[tuple[str, Any, Any, dict[str, Any], str]]:
+    """Yield (label, figure, that of the period before, filters of its calls, unit)."""
+    for label, name, unit, filters in (
+        ("Inbound calls", "inbound", "", {"direction": "in"}),
+        ("Answered", "answered", "", {"direction": "in", "outcome": "answered"}),
+        ("Not answered", "unanswered", "", {"direction": "in", "outcome": "not_talked"}),
+        ("Service level", "service_level", "%", {}),
+        ("Average wait", "average_wait", "s", {}),
+    ):
+        yield label, getattr(totals, name), earlier and getattr(earlier, name), filters, unit
+
+
+def _list_targets(totals: Figures, calls: Calls) -> Iterator[Target]:
+    """Yield the targets that have enough calls to be met or not."""
+    if totals.offered >= FEW_CALLS and totals.service_level is not None:
+        label = (
+            f"at least {calls.service_level_target}\u202f% answered within {calls.service_level_seconds} s"
+        )
+        yield Target(label, totals.service_level >= calls.service_level_target)
+    if totals.inbound >= FEW_CALLS:
+        label = f"at most {calls.missed_target}\u202f% of inbound calls not answered"
+        yield Target(label, 100 * totals.unanswered <= calls.missed_target * totals.inbound)
