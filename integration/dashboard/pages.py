@@ -6,6 +6,7 @@ from flask import Flask
 from werkzeug.routing import IntegerConverter, Map
 
 from integration.core.ids import MAX_ID
+from integration.dashboard.account import blocking
 from integration.dashboard.account import overview as account_overview
 from integration.dashboard.calls import (
     actions,
@@ -92,6 +93,7 @@ def register(app: Flask) -> None:
     actions.register(app)
     calls_in_progress.register(app)
     crm_link.register(app)
+    blocking.register(app)
     person_names.register(app)
     for blueprint in BLUEPRINTS:
         app.register_blueprint(blueprint)

@@ -35,13 +35,15 @@ def write(request: FacadeRequest) -> Response:
     """
     _check_allowed(request)
     check_origin(request)
+    body = _read_body(request)
+    _check_routing_source(request, body)
     write_request = WriteRequest(
         who=request.caller.name,
         address=request.http_request.remote_addr or "",
         method=request.method,
         path=request.path,
         query=request.query_string,
-        body=_read_body(request),
+        body=body,
         idempotency_key=request.http_request.headers.get("Idempotency-Key"),
         credentials=request.caller.credentials,
         hides_secrets=request.caller.is_local,
@@ -81,6 +83,18 @@ def is_destructive(request: FacadeRequest) -> bool:
         return EXPOSURE[request.operation.name] is Exposure.DESTRUCTIVE
     collection = request.path.strip("/")
     return request.method == "DELETE" and ("/" not in collection or collection in COLLECTIONS)
+
+
+def _check_routing_source(request: FacadeRequest, body: bytes | None) -> None:
+    """Raise ApiError 403 for a routing rule with an empty source, which can apply to every caller."""
+    if body is None or request.path.strip("/").partition("/")[0] != "routingrules":
+        return
+    values = _parse_json(body)
+    source = values.get("source", True) if isinstance(values, dict) else True
+    if not any(str(one or "").strip() for one in (source if isinstance(source, list) else [source])):
+        raise ApiError(
+            403, "An empty source can block every caller, so it is not sent. List at least one source."
+        )
 
 
 def _read_body(request: FacadeRequest) -> bytes | None:

@@ -17,6 +17,7 @@ from integration.access.visibility import Visibility
 from integration.catalogue import field_labels
 from integration.context import app_context
 from integration.core.ids import parse_id
+from integration.dashboard.account import blocking
 from integration.dashboard.account import form as forms
 from integration.dashboard.account.editable import (
     RULES,
@@ -94,7 +95,12 @@ def show_form(visibility: Visibility, section: Section, key: str | None) -> Resp
     """
     mode = _get_mode(key)
     _require_form(visibility, section, key, mode)
-    return _render(visibility, _open(visibility, section, mode, key, is_submitted=False), key)
+    form = _open(visibility, section, mode, key, is_submitted=False)
+    if number := _get_blocked_number(form):
+        if refusal := blocking.find_refusal(number):
+            return _render(visibility, form, key, WriteResult(400, refusal, {"source": refusal}))
+        form = blocking.fill(form, number)
+    return _render(visibility, form, key)
 
 
 def save(visibility: Visibility, section: Section, key: str | None) -> Response:
@@ -122,6 +128,12 @@ def save(visibility: Visibility, section: Section, key: str | None) -> Response:
     return form_responses.respond_done(
         message, f"{section.path}/{record_key}" if has_page else _list_url(section)
     )
+
+
+def _get_blocked_number(form: RecordForm) -> str:
+    """Return the number for which a new routing rule is opened or sent, or ''."""
+    is_rule = form.section.collection == "routingrules" and form.mode == "create"
+    return request.values.get(blocking.PARAMETER, "").strip() if is_rule else ""
 
 
 def _get_mode(key: str | None) -> Mode:
@@ -174,6 +186,7 @@ def _render(
         version=edit_versions.make_version(form.stored_texts()) if key is not None else "",
         can_delete=key is not None and can_write(visibility, collection, "delete"),
         can_reset_audio=collection == "users" and can_write(visibility, "users", "delete"),
+        blocked=_get_blocked_number(form),
         has_file=any(one.kind == "file" for one in form.fields),
         result=result,
         BLANK_ROWS=BLANK_ROWS,
@@ -220,6 +233,9 @@ def _check_and_send(form: RecordForm, key: str | None, edit: Edit) -> WriteResul
     filled = {one.name for one in form.fields if one.entry and one.entry != one.stored}
     mistakes: dict[str, str] = {}
     body = form.make_body(edit.changed if key is not None else filled, mistakes)
+    if _get_blocked_number(form):
+        for refusal in filter(None, map(blocking.find_refusal, map(str, body.get("source", ())))):
+            mistakes["source"] = refusal
     if mistakes:
         return WriteResult(400, "Not sent: " + " ".join(mistakes.values()), mistakes)
     collection, rule = form.section.collection, RULES[form.section.collection]

@@ -35,7 +35,7 @@ class Widget:
 
     `target`: collection of the records to choose from. `target_key`: field of them that is sent. `read_from`:
     field with the current value, if the record has another name for it. `has_suggestions`: values of other
-    records are proposed.
+    records are proposed. `is_required`: an empty list is never sent.
     """
 
     kind: WidgetKind
@@ -45,6 +45,7 @@ class Widget:
     label: str = ""
     hint: str = ""
     has_suggestions: bool = False
+    is_required: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +182,13 @@ _WIDGETS: Mapping[str, Widget] = {
     "contacts groups": Widget("lines"),
     "labels": Widget("lines"),
     "emails": Widget("lines", hint="One per line"),
-    "source": Widget("parties", "users", hint="Inbound rules: callers’ numbers. Outbound rules: people"),
+    # A rule without a source can apply to every caller.
+    "source": Widget(
+        "parties",
+        "users",
+        hint="Inbound rules: callers’ numbers. Outbound rules: people. At least one",
+        is_required=True,
+    ),
     "destination": Widget("parties", "users", hint="Inbound rules: dialled numbers"),
     "frequency": Widget("frequency"),
     "rules": Widget("rules", "calltracking/campaigns"),

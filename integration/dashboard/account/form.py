@@ -134,10 +134,11 @@ class RecordForm:
         """
         body: dict[str, Any] = {}
         for one in self.fields:
+            is_missing = one.spec.widget.is_required and not one.entry and self.mode == "create"
             try:
                 if one.spec.widget.kind == "file":
                     body |= _read_file(one.spec)
-                elif one.name in names:
+                elif one.name in names or is_missing:
                     body |= make_body(one.spec, one.entry, self.record)
             except InvalidEntry as error:
                 mistakes[one.name] = str(error)

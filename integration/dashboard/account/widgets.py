@@ -229,6 +229,8 @@ def make_body(spec: FormSpec, entry: Entry, record: Mapping[str, Any]) -> dict[s
     A cleared text is '', any other cleared value null. Raises InvalidEntry.
     """
     kind = spec.widget.kind
+    if spec.widget.is_required and not entry:
+        raise InvalidEntry(f"{spec.label} is empty. Enter at least one number or person.")
     _check_size(spec, entry)
     if isinstance(entry, str):
         return _make_text_body(spec, entry)

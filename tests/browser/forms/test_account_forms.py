@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
 from tests.browser.conftest import log_in, watch
 from tests.support.applications.account_office import run_account_office
+from tests.support.harness import ROOT
 
 pytestmark = pytest.mark.exhaustive
 
@@ -104,6 +107,21 @@ def test_an_announcement_is_uploaded_and_listened_to(office, open_page):
     assert duration == pytest.approx(0.256, abs=0.01)
 
 
+def test_a_caller_is_blocked_from_the_drawer(office, open_page):
+    sample = ROOT / "tests/fixtures/platform/webhook-call.ringing.json"
+    office.receive(
+        json.loads(sample.read_text()) | {"id": "x.1", "call_id": 4_300_000_001, "src": "447700900321"}
+    )
+    page = open_page("/live")
+    page.locator("#call-4300000001 .place").click()
+    page.get_by_role("link", name="Block caller").click()
+    expect(page.get_by_text("can only be removed in the panel of the phone system")).to_be_visible()
+    expect(page.get_by_label("Source 1")).to_have_value("07700 900321")
+    page.get_by_role("button", name="Add").click()
+    expect(page.get_by_text("Saved.")).to_be_visible()
+    assert max(office.list_records("routingrules"), key=lambda one: one["id"])["source"] == "447700900321"
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_no_violations_and_forms_fit_their_window(office, open_page, scheme):
     users = [one["id"] for one in office.list_records("users")]
@@ -115,6 +133,7 @@ def test_axe_finds_no_violations_and_forms_fit_their_window(office, open_page, s
         f"/account/routingrules/{office.first_id('routingrules')}?edit=1",
         "/account/calltracking/campaigns?edit=1",
         "/account/vmannouncements?edit=1",
+        "/account/routingrules?edit=1&block=447700900322",
         f"/account/users?edit=many&id={users[0]}&id={users[1]}",
         "/account/users",
     )
