@@ -9,7 +9,6 @@ from typing import Any, cast
 
 from flask import g
 
-from integration.simulator.calls.player import Player
 from integration.simulator.calls.traffic import Traffic
 from integration.simulator.calls.traffic_generator import TrafficGenerator
 from integration.simulator.calls.webhooks import WebhookSender
@@ -36,7 +35,6 @@ class SimulatorContext:
     login_service: LoginService
     faults: ActiveFaults
     webhook_sender: WebhookSender
-    player: Player
     traffic: Traffic
     traffic_generator: TrafficGenerator
     registration_rng: random.Random

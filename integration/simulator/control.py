@@ -129,11 +129,11 @@ def _add_call_routes(app: Flask, context: SimulatorContext) -> None:
                 leg.is_recorded = bool(body["recorded"])
         silent = bool(body.get("silent"))
         if body.get("instant") or body.get("until"):
-            delays = None
-            if "cdr_lag" in body or "recording_lag" in body:
-                delays = (float(body.get("cdr_lag", 0)), float(body.get("recording_lag", 0)))
             running = context.traffic.play_instantly(
-                plan, is_silent=silent, until_event=body.get("until"), record_delays=delays
+                plan,
+                is_silent=silent,
+                until_event=body.get("until"),
+                record_delays=(float(body.get("cdr_lag", 0)), float(body.get("recording_lag", 0))),
             )
         else:
             running = context.traffic.play(plan, is_silent=silent)
@@ -147,7 +147,7 @@ def _add_call_routes(app: Flask, context: SimulatorContext) -> None:
 
     @app.get("/_simulator/calls/<int:leg_id>")
     def describe_played_call(leg_id: int) -> Response:
-        running = next((r for r in reversed(played_calls) if leg_id in r.result.leg_ids), None)
+        running = next((r for r in reversed(played_calls) if leg_id in r.leg_ids), None)
         if running is None:
             return _make_json_response(error_body("No such call"), 404)
         return _make_json_response(_describe_call(running))
@@ -158,7 +158,7 @@ def _add_call_routes(app: Flask, context: SimulatorContext) -> None:
         ddi = context.world.ddis[0]
         default_person = context.world.find_person(ddi["target_id"]) or context.world.ordinary_user
         person = _find_person(context, body["user"]) if "user" in body else default_person
-        player = context.traffic.quiet_player if body.get("silent") else context.player
+        player = context.traffic.quiet_player if body.get("silent") else context.traffic.player
         record, event = player.receive_sms(
             str(body.get("from", "447700900123")),
             str(body.get("to", ddi["e164"])),
@@ -171,12 +171,12 @@ def _add_call_routes(app: Flask, context: SimulatorContext) -> None:
 
 
 def _describe_call(running: RunningCall) -> Record:
-    result, plan = running.result, running.plan
+    plan = running.plan
     return {
         "script": plan.script,
         "party": plan.outside_party,
         "root_call_id": plan.legs[0].root_id,
-        **copy_attributes(result, "leg_ids events cdr_ids monitor_ids voicemessage_ids"),
+        **copy_attributes(running, "leg_ids events cdr_ids monitor_ids voicemessage_ids"),
     }
 
 

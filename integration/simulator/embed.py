@@ -115,14 +115,12 @@ def start(
         seed=seed,
         retry_gaps=webhook_gaps,
     )
-    player = Player(world, lambda event, _: sender.send(event))
-    traffic = Traffic(world, player, Player(world), speed)
+    traffic = Traffic(world, Player(world, lambda event, _: sender.send(event)), speed)
     context = SimulatorContext(
         world=world,
         login_service=LoginService(world, seed, token_idle),
         faults=active_faults,
         webhook_sender=sender,
-        player=player,
         traffic=traffic,
         traffic_generator=TrafficGenerator(traffic, is_office_day=office_day),
         registration_rng=random.Random(f"registrations {seed}"),

@@ -10,7 +10,7 @@ import random
 from typing import Any
 
 from integration.core import clock
-from integration.simulator.calls.legs import LEG_STATES, Leg, Step
+from integration.simulator.calls.legs import LEG_STATES, CallPlan, Leg, Step
 from integration.simulator.calls.records import count_seconds_between
 from integration.simulator.records.people import CUSTOMER_ID
 from integration.simulator.records.record_fields import copy_attributes
@@ -45,29 +45,27 @@ class EventIdGenerator:
         return f"{self._server}.{seconds:08x}{micros:05x}{digit}.{random_digits:08d}"
 
 
-def call_event(event_id: str, step: Step, unix_time: float, *, uses_documented_form: bool) -> Record | None:
+def call_event(event_id: str, plan: CallPlan, step: Step, unix_time: float) -> Record | None:
     """Build the webhook body of `step` at Unix time `unix_time`.
 
-    Returns None for a step without a webhook: a mailbox answers. `uses_documented_form`: use the form of the
-    specification, without root_call_id and final, and with the state MISSED for call.missed.
+    Returns None for a step without a webhook: a mailbox answers. A plan in the form of the specification has
+    no root_call_id and no final, and the state MISSED for call.missed.
     """
     leg = step.leg
     if step.event not in _STATE_BY_STEP:
         return None
     name = _EVENT_NAME_BY_STEP.get(step.event, step.event)
-    state = "MISSED" if uses_documented_form and name == "missed" else _STATE_BY_STEP[step.event]
-    connected_at = _get_connected_at(leg)
+    answered_at = leg.answered_at
     record: Record = {
         "id": event_id,
         "event_time": clock.utc_text(unix_time),
         "event_name": f"call.{name}",
         "call_id": leg.id,
-        "state": state,
-        "connected_at": clock.utc_text(connected_at) if connected_at is not None else None,
+        "state": "MISSED" if plan.uses_documented_events and name == "missed" else _STATE_BY_STEP[step.event],
+        "connected_at": clock.utc_text(answered_at) if answered_at is not None else None,
         "start_time": clock.utc_text(leg.started_at),
-        "context": leg.context,
-        "destination": leg.destination,
-        "duration": count_seconds_between(connected_at, unix_time) if connected_at is not None else 0,
+        **copy_attributes(leg, "context destination"),
+        "duration": count_seconds_between(answered_at, unix_time),
     }
     if name != "dtmf":
         record["t_cause"] = step.cause
@@ -76,15 +74,11 @@ def call_event(event_id: str, step: Step, unix_time: float, *, uses_documented_f
         record |= {"dtmf_tag": step.dtmf, "dtmf_target": f"U:{leg.user.id}" if leg.user else ""}
     else:
         record["terminated_by"] = step.by
-    if not uses_documented_form:
+    if not plan.uses_documented_events:
         record["root_call_id"] = leg.root_id
         if name == "missed":
             record["final"] = step.final
     return record
-
-
-def _get_connected_at(leg: Leg) -> float | None:
-    return leg.agent_connected_at if leg.agent_connected_at is not None else leg.connected_at
 
 
 def recording_event(event_id: str, unix_time: float, monitor: Record, leg: Leg) -> Record:

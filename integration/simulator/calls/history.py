@@ -57,7 +57,7 @@ def seed_history(world: World, cdrs: int = DEFAULT_CDRS) -> None:
         return
     days = _count_days(world, cdrs)
     rng = random.Random(f"history {world.seed}")
-    player = Player(world, is_history=True)
+    player = Player(world)
     occupancy = Occupancy()
     ended_calls: list[tuple[float, int, CallPlan]] = []
     planned_calls = _plan_call_starts(world, rng, days)

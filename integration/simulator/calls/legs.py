@@ -64,7 +64,16 @@ class Leg:
     terminated_by: str | None = None
     monitor_state: str | None = None
     labels: list[Any] = field(default_factory=list)
-    session: dict[str, Any] | None = None
+
+    @property
+    def answered_at(self) -> float | None:
+        """Time at which the first end answered: the user, for a click-to-call with one leg."""
+        return self.agent_connected_at if self.agent_connected_at is not None else self.connected_at
+
+    @property
+    def talked_at(self) -> float | None:
+        """Time of the answer of a person or, as on the platform, of a mailbox."""
+        return self.connected_at if self.connected_at is not None else self.mailbox_connected_at
 
     @property
     def is_outbound(self) -> bool:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from integration.simulator.calls.legs import CallOptions, Leg
 from integration.simulator.records import numbers
 from integration.simulator.records.account_state import AccountState
-from integration.simulator.records.people import Group, Person
+from integration.simulator.records.people import Group, Person, make_secret
 
 Record = dict[str, Any]
 _T = TypeVar("_T")
@@ -21,30 +21,26 @@ class NoParticipant(LookupError):
 
 
 class Participants:
-    """Random choice of the parties of a call.
+    """Random choice of the parties of a call, and their legs.
 
     Parties that the options name are not drawn. `new_id` returns the next id of a live call.
     `withheld_share`: share of callers without a number.
     """
 
     def __init__(
-        self,
-        account: AccountState,
-        rng: random.Random,
-        new_id: Callable[[], int],
-        withheld_share: float = 0.03,
+        self, account: AccountState, rng: random.Random, new_id: Callable[[], int], withheld_share: float
     ) -> None:
         self.account = account
         self.rng = rng
         self.new_id = new_id
         self.withheld_share = withheld_share
         self._names: dict[str, str] = {
-            number: f"{c['first_name']} {c['last_name']}"
-            for c in account.collections["contacts"].records.values()
-            for number in (c["mobile"], c["tel"])
+            number: f"{contact['first_name']} {contact['last_name']}"
+            for contact in account.collections["contacts"].records.values()
+            for number in (contact["mobile"], contact["tel"])
             if number
         }
-        self.contact_numbers = list(self._names)
+        self._contact_numbers = list(self._names)
 
     # -- parties and durations -------------------------------------------------------------------
 
@@ -53,8 +49,8 @@ class Participants:
         draw = self.rng.random()
         if draw < self.withheld_share:
             return ""
-        if draw < 0.65 and self.contact_numbers:
-            return self.contact_numbers[int(len(self.contact_numbers) * self.rng.random() ** 1.8)]
+        if draw < 0.65 and self._contact_numbers:
+            return self._contact_numbers[int(len(self._contact_numbers) * self.rng.random() ** 1.8)]
         return numbers.choose_outside_number(self.rng)
 
     def choose_talk_seconds(self, options: CallOptions = _NO_OPTIONS) -> float:
@@ -66,19 +62,41 @@ class Participants:
     def choose_answer(self, options: CallOptions) -> bool:
         return options.is_answered if options.is_answered is not None else self.rng.random() < 0.8
 
-    def choose_online_user(self) -> Person:
-        return self._choose(
-            [person for person in self.account.people if person.is_online], "user who is online"
-        )
-
-    def choose_colleague(self, user: Person) -> Person:
-        """Choose another user who is online."""
-        return self._choose([p for p in self.account.people if p.is_online and p is not user], "other user")
+    def choose_online_user(self, besides: Person | None = None) -> Person:
+        users = [person for person in self.account.people if person.is_online and person is not besides]
+        return self._choose(users, "other user" if besides else "user who is online")
 
     def _choose(self, candidates: list[_T], description: str) -> _T:
         if not candidates:
             raise NoParticipant(f"the account has no {description}")
         return self.rng.choice(candidates)
+
+    def choose_reachable_number(self) -> str:
+        return self.choose_caller() or numbers.choose_outside_number(self.rng)
+
+    def choose_direct_call(self, options: CallOptions) -> tuple[Person, str, Record]:
+        """Return user, caller and number of a call to one user."""
+        caller = options.caller if options.caller is not None else self.choose_caller()
+        if options.user is not None:
+            return options.user, caller, options.ddi or self.account.find_ddi(options.user)
+        user_ddis = [ddi for ddi in self.account.ddis if ddi["target_type"] == Person.target_type]
+        ddi = options.ddi or self._choose(user_ddis, "number of a user")
+        return self.account.find_person(ddi["target_id"]) or self.choose_online_user(), caller, ddi
+
+    def choose_group_call(
+        self, options: CallOptions, kind: str, strategy: str | None = None
+    ) -> tuple[Group, str, Record]:
+        """Return group, caller and number of a call to a group."""
+        groups = [
+            group
+            for group in self.account.groups
+            if group.kind == kind and strategy in (None, group.strategy) and group.members
+        ]
+        group = options.group or self._choose(groups, f"{kind} with strategy {strategy}")
+        if not group.members:
+            raise NoParticipant(f"{group.name} has no members")
+        caller = options.caller if options.caller is not None else self.choose_caller()
+        return group, caller, options.ddi or self.account.find_ddi(group)
 
     # -- legs ------------------------------------------------------------------------------------
 
@@ -92,21 +110,18 @@ class Participants:
         group: Group | None = None,
         root: Leg | None = None,
         parent: Leg | None = None,
-        dst_id: str | None = None,
-        dst_name: str | None = None,
     ) -> Leg:
         leg_id = self.new_id()
         if group is not None and group.record["cli_prefix"]:
             src_name = f"{group.name} | {caller}"
-        elif not caller:
-            src_name = "anonymous"
         else:
             # The platform repeats the number in another format with quotes as the name
             # (docs/platform.md#10-event-fields).
-            src_name = self._names.get(caller) or f'"{caller}" <{numbers.format_national(caller)}>'
+            unnamed = f'"{caller}" <{numbers.format_national(caller)}>' if caller else "anonymous"
+            src_name = self._names.get(caller) or unnamed
         return Leg(
             id=leg_id,
-            root_id=root.id if root else leg_id,
+            root_id=root.root_id if root else leg_id,
             parent_id=parent.id if parent else None,
             user=user,
             context=context,
@@ -116,19 +131,26 @@ class Participants:
             src_name=src_name,
             clid=f'"{caller}" <{caller}>' if caller else "anonymous",
             dst=ddi["e164"],
-            dst_id=dst_id or (str(user.id) if user else "0"),
-            dst_name=dst_name or (user.name if user else ddi["name"]),
-            src_hash=f"{self.rng.getrandbits(160):040x}" if root is None else root.src_hash,
+            dst_id=str(user.id) if user else "0",
+            dst_name=user.name if user else ddi["name"],
+            src_hash=root.src_hash if root else make_secret(self.rng),
             is_machine=user is None,
             logs_missed_calls=user.log_missed_calls if user and group else True,
         )
 
+    def make_transferred_leg(self, first: Leg, user: Person) -> Leg:
+        """Make the leg of `user`, to whom the connected `first` is transferred."""
+        leg = self.make_inbound_leg(first.src, self.account.ddis[0], user, root=first, parent=first)
+        leg.dst = user.ext
+        return leg
+
     def make_outbound_leg(self, user: Person, number: str, root: Leg | None = None) -> Leg:
         leg_id = self.new_id()
-        called_user = next((p for p in self.account.people if p.ext == number), None)
+        called_user = next((person for person in self.account.people if person.ext == number), None)
+        dst_name = self._names.get(number) or numbers.describe_destination(number)
         return Leg(
             id=leg_id,
-            root_id=root.id if root else leg_id,
+            root_id=root.root_id if root else leg_id,
             parent_id=root.id if root else None,
             user=user,
             context="USER_LOCAL" if called_user else "PSTN_CALL",
@@ -136,34 +158,9 @@ class Participants:
             src=user.ext,
             src_id=str(user.id),
             src_name=user.name,
-            clid=f'"{user.cli}" <{user.cli}>' if not called_user else f'"{user.name}" <{user.ext}>',
+            clid=f'"{user.name}" <{user.ext}>' if called_user else f'"{user.cli}" <{user.cli}>',
             dst=number,
             dst_id=str(called_user.id) if called_user else "0",
-            dst_name=called_user.name
-            if called_user
-            else self._names.get(number) or numbers.describe_destination(number),
-            src_hash=f"{self.rng.getrandbits(160):040x}" if root is None else root.src_hash,
+            dst_name=called_user.name if called_user else dst_name,
+            src_hash=root.src_hash if root else make_secret(self.rng),
         )
-
-    def choose_direct_call(self, options: CallOptions) -> tuple[Person, str, Record]:
-        caller = options.caller if options.caller is not None else self.choose_caller()
-        if options.user is not None:
-            return options.user, caller, options.ddi or self.account.find_ddi(options.user)
-        user_ddis = [ddi for ddi in self.account.ddis if ddi["target_type"] == Person.target_type]
-        ddi = options.ddi or self._choose(user_ddis, "number of a user")
-        return self.account.find_person(ddi["target_id"]) or self.choose_online_user(), caller, ddi
-
-    def choose_group_call(
-        self, options: CallOptions, kind: str, strategy: str | None
-    ) -> tuple[Group, str, Record]:
-        groups = [g for g in self.account.groups if g.kind == kind and strategy in (None, g.strategy)]
-        group = options.group or self._choose(
-            [group for group in groups if group.members], f"{kind} with strategy {strategy}"
-        )
-        if not group.members:
-            raise NoParticipant(f"{group.name} has no members")
-        caller = options.caller if options.caller is not None else self.choose_caller()
-        return group, caller, options.ddi or self.account.find_ddi(group)
-
-    def choose_reachable_number(self) -> str:
-        return self.choose_caller() or numbers.choose_outside_number(self.rng)

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
-from integration.simulator.calls import media_sessions, records, webcalls
+from integration.simulator.calls import records, webcalls
 from integration.simulator.calls.events import call_event, recording_event, sms_event
 from integration.simulator.calls.legs import LEG_STATES, CallPlan, Leg, Step
 from integration.simulator.calls.world import World
@@ -21,49 +20,27 @@ Record = dict[str, Any]
 SendEvent = Callable[[Record, float], None]
 
 
-@dataclass(slots=True)
-class CallResult:
-    """Ids and webhook bodies of a played call, in order."""
-
-    leg_ids: list[int] = field(default_factory=list)
-    events: list[Record] = field(default_factory=list)
-    cdr_ids: list[int] = field(default_factory=list)
-    monitor_ids: list[int] = field(default_factory=list)
-    voicemessage_ids: list[int] = field(default_factory=list)
-
-
 class Player:
     """Applies steps of calls to the world.
 
     `send_event`: receives every webhook body and its Unix time; None sends no webhooks.
-    `is_history`: the calls are seeded history. Media sessions are added with the CDRs, for the last
-    HISTORY_DAYS only.
     """
 
-    def __init__(
-        self, world: World, send_event: SendEvent | None = None, *, is_history: bool = False
-    ) -> None:
+    def __init__(self, world: World, send_event: SendEvent | None = None) -> None:
         self.world = world
         self.send_event = send_event
-        self.is_history = is_history
         self._rng = random.Random(f"player {world.seed}")
 
     def apply_step(self, plan: CallPlan, step: Step, unix_time: float) -> Record | None:
         """Apply `step` at Unix time `unix_time`; return any sent webhook body."""
         leg = step.leg
         with self.world.lock:
-            self._update_leg(leg, step, unix_time)
-            return self._send(
-                unix_time,
-                lambda id_: call_event(
-                    id_, step, unix_time, uses_documented_form=plan.uses_documented_events
-                ),
-            )
+            if leg.ended_at is None:
+                self._update_leg(leg, step, unix_time)
+            return self._send(unix_time, lambda id_: call_event(id_, plan, step, unix_time))
 
     def _update_leg(self, leg: Leg, step: Step, unix_time: float) -> None:
-        if leg.ended_at is not None:
-            return
-        was_on_hold = leg.state == "ON_HOLD"
+        leg.ended_on_hold = leg.state == "ON_HOLD"
         leg.state = LEG_STATES.get(step.event, leg.state)
         match step.event:
             case "initial":
@@ -74,44 +51,29 @@ class Player:
             case "connected":
                 leg.connected_at = unix_time
                 leg.monitor_state = "A" if leg.user and is_leg_recorded(leg) else None
-                if not self.is_history:
-                    media_sessions.begin_session(self.world, leg)
             case "mailbox":
                 leg.mailbox_connected_at = unix_time
                 if leg.user is None:
                     leg.state = "CONNECTED"
             case "hangup" | "missed":
-                leg.ended_on_hold, leg.ended_at = was_on_hold, unix_time
-                leg.t_cause, leg.terminated_by = step.cause, step.by
+                leg.ended_at, leg.t_cause, leg.terminated_by = unix_time, step.cause, step.by
                 self.world.live_legs.pop(leg.id, None)
-                if not self.is_history:
-                    media_sessions.end_session(self.world, leg)
 
     def store_cdr(self, plan: CallPlan, leg: Leg) -> Record | None:
-        """Store the CDR of an ended leg and return it.
+        """Store the CDR of an ended leg and its media session; return the CDR.
 
         Returns None if the user's settings exclude unanswered group calls.
         """
-        is_missed = leg.connected_at is None and leg.mailbox_connected_at is None
-        if (
-            is_missed
-            and not leg.is_outbound
-            and not leg.logs_missed_calls
-            and (plan.is_answered or leg.root_id != leg.id)
-        ):
+        is_missed = leg.talked_at is None and not leg.is_outbound
+        if is_missed and not leg.logs_missed_calls and (plan.is_answered or leg.root_id != leg.id):
             return None
         with self.world.lock:
-            if (
-                self.is_history
-                and (leg.ended_at or 0) >= self.world.start - media_sessions.HISTORY_DAYS * 86400
-            ):
-                media_sessions.end_session(self.world, leg)
+            records.add_media_session(self.world, leg)
             if plan.webcall is not None:
                 webcalls.bill_leg(plan.webcall, plan, leg)
             if leg.destination == "callmeback" and leg.root_id != leg.id:
                 visitors.record_visit(self.world, leg.dst, leg.started_at)
-            record = records.cdr_record(self.world.new_id("cdrs"), leg)
-            return self.world.collections["cdrs"].add(record)
+            return records.add_cdr(self.world, leg)
 
     def store_recording(self, leg: Leg, unix_time: float) -> tuple[Record, Record | None]:
         """Store the recording of an ended leg and send monitor.audio_ready at `unix_time`.
@@ -120,27 +82,20 @@ class Player:
         """
         assert leg.user is not None
         with self.world.lock:
-            conversation = None
+            conversation = {}
             if leg.user.has_transcripts and self._rng.random() < 0.8:
-                conversation = words.make_conversation(
-                    self._rng, leg.user.first_name, records.compute_billed_seconds(leg)
-                )
-            record = records.monitor_record(self.world.new_id("monitors"), leg, conversation)
-            self.world.collections["monitors"].add(record)
+                seconds = records.compute_billed_seconds(leg)
+                conversation = words.make_conversation(self._rng, leg.user.first_name, seconds)
+            record = records.add_recording(self.world, leg, conversation)
             return record, self._send(unix_time, lambda id_: recording_event(id_, unix_time, record, leg))
 
     def store_voicemail(self, plan: CallPlan) -> Record | None:
         """Store the voicemail message of an ended call, if any."""
-        message = plan.message
-        if message is None or message.leg.ended_at is None:
+        if plan.message is None or plan.message.leg.ended_at is None:
             return None
         text = words.choose_voice_message(self._rng) if self._rng.random() < 0.5 else None
         with self.world.lock:
-            recorded_at = message.leg.ended_at - message.seconds
-            record = records.voicemessage_record(
-                self.world.new_id("voicemessages"), message, recorded_at, text
-            )
-            return self.world.collections["voicemessages"].add(record)
+            return records.add_voicemail(self.world, plan.message, text)
 
     def receive_sms(
         self,
@@ -157,29 +112,14 @@ class Player:
         Returns the record and the webhook body, if one was sent.
         """
         with self.world.lock:
-            record = self._store_sms(sender, receiver, text, user, unix_time, inbound=True)
+            record = records.add_sms(self.world, unix_time, sender, receiver, text, user, is_inbound=True)
             return record, self._send(
                 unix_time, lambda id_: sms_event(id_, unix_time, record, translated=translated)
             )
 
     def send_sms(self, user: Person, sender: str, receiver: str, text: str, unix_time: float) -> Record:
-        return self._store_sms(sender, receiver, text, user, unix_time, inbound=False)
-
-    def _store_sms(
-        self, sender: str, receiver: str, text: str, user: Person | None, unix_time: float, *, inbound: bool
-    ) -> Record:
         with self.world.lock:
-            record = records.sms_record(
-                self.world.new_id("sms"),
-                unix_time,
-                sender=sender,
-                receiver=receiver,
-                text=text,
-                user=user,
-                inbound=inbound,
-                contact_name=self.world.find_contact_name(sender if inbound else receiver),
-            )
-            return self.world.collections["sms"].add(record)
+            return records.add_sms(self.world, unix_time, sender, receiver, text, user, is_inbound=False)
 
     def _send(self, unix_time: float, make_event: Callable[[str], Record | None]) -> Record | None:
         """Send the webhook that `make_event` returns for an event id; return its body, if it was sent."""

@@ -6,6 +6,7 @@ the call at normal speed. The legs behave as in docs/platform.md#8-call-flow and
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -23,7 +24,8 @@ from integration.simulator.calls.legs import (
 )
 from integration.simulator.calls.participants import Participants
 from integration.simulator.records import numbers
-from integration.simulator.records.people import Group
+from integration.simulator.records.account_state import AccountState
+from integration.simulator.records.people import Group, Person
 from integration.simulator.records.visitors import choose_visitor_phone
 
 WEB_SCRIPTS = ("web_call", "lead_call", "call_me_back")
@@ -36,16 +38,16 @@ _NAMES = (
 )
 
 
-class CallScripts:
+class CallScripts(Participants):
     """Scripts of an account's calls by name.
 
     In WEB_SCRIPTS `options.caller` is the outside party, `options.destination` the other end of a web call.
     """
 
-    def __init__(self, participants: Participants) -> None:
-        self.participants = participants
-        self.account = participants.account
-        self.rng = participants.rng
+    def __init__(
+        self, account: AccountState, rng: random.Random, new_id: Callable[[], int], withheld_share: float
+    ) -> None:
+        super().__init__(account, rng, new_id, withheld_share)
         self.by_name: dict[str, Callable[[CallOptions], CallPlan]] = {
             name: getattr(self, name) for name in _NAMES
         }
@@ -53,18 +55,12 @@ class CallScripts:
     # -- scripts ---------------------------------------------------------------------------------
 
     def plain_answered(self, options: CallOptions) -> CallPlan:
-        user, caller, ddi = self.participants.choose_direct_call(options)
-        leg = self.participants.make_inbound_leg(caller, ddi, user)
-        plan = CallPlan("plain_answered", [leg], outside_party=caller, is_answered=True)
-        plan.ring(leg)
-        self._answer(plan, leg, self.participants.choose_ring_seconds(options), options)
+        plan, leg, _ = self._plan_direct(options, "plain_answered")
+        self._answer(plan, leg, self.choose_ring_seconds(options), options)
         return plan.sort_steps()
 
     def plain_missed(self, options: CallOptions) -> CallPlan:
-        user, caller, ddi = self.participants.choose_direct_call(options)
-        leg = self.participants.make_inbound_leg(caller, ddi, user)
-        plan = CallPlan("plain_missed", [leg], outside_party=caller)
-        plan.ring(leg)
+        plan, leg, user = self._plan_direct(options, "plain_missed")
         ring = options.ring_seconds or 3.0 + self.rng.random() * user.ring_time
         plan.miss(ring, leg, "caller", is_final=True)
         return plan.sort_steps()
@@ -76,15 +72,10 @@ class CallScripts:
         for ring groups whose final destination is a mailbox.
         """
         if options.variant == "leg" or options.group is not None:
-            groups_with_mailbox = [
-                group for group in self.account.groups if group.record["final_dst_type"] == "V"
-            ]
-            group = options.group or (groups_with_mailbox[0] if groups_with_mailbox else None)
+            groups = [group for group in self.account.groups if group.record["final_dst_type"] == "V"]
+            group = options.group or next(iter(groups), None)
             return self.ring_group_missed(replace(options, voicemail=True, group=group))
-        user, caller, ddi = self.participants.choose_direct_call(options)
-        leg = self.participants.make_inbound_leg(caller, ddi, user)
-        plan = CallPlan("voicemail", [leg], outside_party=caller)
-        plan.ring(leg)
+        plan, leg, user = self._plan_direct(options, "voicemail")
         ring = options.ring_seconds or float(user.ring_time)
         plan.message = VoicemailMessage(leg, user, self._choose_message_seconds(options))
         plan.add_step(ring, leg, "mailbox")
@@ -93,9 +84,9 @@ class CallScripts:
 
     def ring_group_answered(self, options: CallOptions) -> CallPlan:
         plan, _, _ = self._plan_ring_all(options, "ring_group_answered")
-        plan.is_answered, legs = True, list(plan.legs)
+        legs = list(plan.legs)
         winner = next((leg for leg in legs if leg.user is options.user), legs[1 % len(legs)])
-        ring = self.participants.choose_ring_seconds(options)
+        ring = self.choose_ring_seconds(options)
         unregistered_leg = legs[-1] if legs[-1] is not winner else legs[0]
         if len(legs) > 1:
             plan.miss(0.1, unregistered_leg, "caller", NOT_REGISTERED)
@@ -116,16 +107,9 @@ class CallScripts:
             plan.miss(ring + n * 0.05, leg, "system" if has_mailbox else "caller", is_final=is_final)
         if has_mailbox:
             owner = group.members[0]
-            leg = self.participants.make_inbound_leg(
-                legs[0].src,
-                ddi,
-                None,
-                context="VOICEMAIL",
-                root=legs[0],
-                parent=legs[0],
-                dst_id=str(owner.id),
-                dst_name=f"Voicemail {owner.ext}",
-            )
+            first = legs[0]
+            leg = self.make_inbound_leg(first.src, ddi, None, context="VOICEMAIL", root=first, parent=first)
+            leg.dst_id, leg.dst_name = str(owner.id), f"Voicemail {owner.ext}"
             plan.script = "voicemail"
             plan.legs.append(leg)
             plan.message = VoicemailMessage(leg, owner, self._choose_message_seconds(options))
@@ -140,14 +124,14 @@ class CallScripts:
         The phones ring in sequence for the group's ring time each. The last phone, or that of `options.user`,
         answers.
         """
-        group, caller, ddi = self.participants.choose_group_call(options, "ringgroup", "H")
+        group, caller, ddi = self.choose_group_call(options, "ringgroup", "H")
         answering_member = options.user if options.user in group.members else group.members[-1]
-        plan = CallPlan("hunt_answered", [], outside_party=caller, is_answered=True)
+        plan = CallPlan("hunt_answered", [], outside_party=caller)
         offset = 0.0
         for leg in self._iterate_group_legs(plan, group, caller, ddi):
             plan.ring(leg, offset, 0.2)
             if leg.user is answering_member:
-                self._answer(plan, leg, offset + self.participants.choose_ring_seconds(options), options)
+                self._answer(plan, leg, offset + self.choose_ring_seconds(options), options)
                 break
             offset += group.ring_time
             plan.miss(offset, leg, "system")
@@ -156,9 +140,8 @@ class CallScripts:
 
     def queue_answered(self, options: CallOptions) -> CallPlan:
         plan, legs, retry_at = self._plan_queue(options, "queue_answered")
-        plan.is_answered = True
         winner = next((leg for leg in legs if leg.user is options.user), legs[0])
-        offset = retry_at + self.participants.choose_ring_seconds(options)
+        offset = retry_at + self.choose_ring_seconds(options)
         plan.hang_up(offset + 0.1, plan.legs[0], "system")
         for leg in legs:
             if leg is not winner:
@@ -180,15 +163,13 @@ class CallScripts:
 
     def transfer(self, options: CallOptions) -> CallPlan:
         """Plan a call that a user answers, holds and transfers to another."""
-        user, caller, ddi = self.participants.choose_direct_call(options)
-        first = self.participants.make_inbound_leg(caller, ddi, user)
-        second_user = options.second_user or self.participants.choose_colleague(user)
-        ring = self.participants.choose_ring_seconds(options)
-        talk_seconds = self.participants.choose_talk_seconds(options)
-        second = self.participants.make_inbound_leg(caller, ddi, second_user, root=first, parent=first)
-        second.dst = second_user.ext
-        plan = CallPlan("transfer", [first, second], outside_party=caller, is_answered=True)
-        plan.ring(first)
+        plan, first, user = self._plan_direct(options, "transfer")
+        plan.is_answered = True
+        second_user = options.second_user or self.choose_online_user(user)
+        ring = self.choose_ring_seconds(options)
+        talk_seconds = self.choose_talk_seconds(options)
+        second = self.make_transferred_leg(first, second_user)
+        plan.legs.append(second)
         plan.add_step(ring, first, "connected")
         hold_at = ring + talk_seconds * 0.3
         plan.add_step(hold_at, first, "hold")
@@ -201,9 +182,8 @@ class CallScripts:
 
     def outbound(self, options: CallOptions) -> CallPlan:
         plan, leg = self._plan_outbound(options, "outbound")
-        plan.is_answered = True
         plan.ring(leg, delay=0.8)
-        self._answer(plan, leg, self.participants.choose_ring_seconds(options), options)
+        self._answer(plan, leg, self.choose_ring_seconds(options), options)
         return plan.sort_steps()
 
     def outbound_missed(self, options: CallOptions) -> CallPlan:
@@ -227,14 +207,14 @@ class CallScripts:
         assert user is not None
         plan.is_answered = options.is_answered is not False
         pickup_offset = 2.0 + self.rng.random() * 2
-        ring = pickup_offset + 0.5 + self.participants.choose_ring_seconds(options)
+        ring = pickup_offset + 0.5 + self.choose_ring_seconds(options)
         plan.add_step(0.0, leg, "initial")
         plan.add_step(0.2, leg, "accepted")
         plan.add_step(0.4, leg, "ringing")
         plan.add_step(pickup_offset, leg, "connected" if has_two_legs else "pickup")
         destination_leg = leg
         if has_two_legs:
-            destination_leg = self.participants.make_outbound_leg(user, leg.dst, root=leg)
+            destination_leg = self.make_outbound_leg(user, leg.dst, root=leg)
             plan.legs.append(destination_leg)
             leg.context, leg.is_machine = "CLICK_TO_CALL", True
             leg.dst, leg.dst_id, leg.dst_name = user.ext, str(user.id), user.name
@@ -246,12 +226,12 @@ class CallScripts:
         return plan.sort_steps()
 
     def internal(self, options: CallOptions) -> CallPlan:
-        user = options.user or self.participants.choose_online_user()
-        second_user = options.second_user or self.participants.choose_colleague(user)
-        leg = self.participants.make_outbound_leg(user, second_user.ext)
-        plan = CallPlan("internal", [leg], is_answered=self.participants.choose_answer(options))
+        user = options.user or self.choose_online_user()
+        second_user = options.second_user or self.choose_online_user(user)
+        leg = self.make_outbound_leg(user, second_user.ext)
+        plan = CallPlan("internal", [leg], is_answered=self.choose_answer(options))
         plan.ring(leg)
-        self._answer_or_end(plan, leg, self.participants.choose_ring_seconds(options), options)
+        self._answer_or_end(plan, leg, self.choose_ring_seconds(options), options)
         return plan.sort_steps()
 
     # -- calls placed by the platform ------------------------------------------------------------
@@ -261,24 +241,21 @@ class CallScripts:
 
         The default of `destination` is the user's extension.
         """
-        user = options.user or self.participants.choose_online_user()
-        first_leg = self.participants.make_outbound_leg(
-            user, options.caller or numbers.choose_outside_number(self.rng)
-        )
-        second_leg = self.participants.make_outbound_leg(
-            user, options.destination or user.ext, root=first_leg
-        )
+        user = options.user or self.choose_online_user()
+        number = options.caller or numbers.choose_outside_number(self.rng)
+        first_leg = self.make_outbound_leg(user, number)
+        second_leg = self.make_outbound_leg(user, options.destination or user.ext, root=first_leg)
         second_leg.src = first_leg.dst
         plan = CallPlan("web_call", [first_leg, second_leg], outside_party=first_leg.dst)
         return self._plan_sequence(plan, "webcall", options)
 
     def call_me_back(self, options: CallOptions) -> CallPlan:
         """Plan a call to a user and then to a website visitor."""
-        user = options.user or self.participants.choose_online_user()
+        user = options.user or self.choose_online_user()
         phone = options.caller or choose_visitor_phone(self.rng)
-        first_leg = self.participants.make_outbound_leg(user, user.ext)
+        first_leg = self.make_outbound_leg(user, user.ext)
         first_leg.context, first_leg.is_machine = "CLICK_TO_CALL", True
-        second_leg = self.participants.make_outbound_leg(user, phone, root=first_leg)
+        second_leg = self.make_outbound_leg(user, phone, root=first_leg)
         plan = CallPlan("call_me_back", [first_leg, second_leg], outside_party=phone)
         return self._plan_sequence(plan, "callmeback", options)
 
@@ -287,29 +264,35 @@ class CallScripts:
 
         The only leg has the caller ID of `ddi`.
         """
-        user = options.user or self.participants.choose_online_user()
-        leg = self.participants.make_outbound_leg(
-            user, options.caller or numbers.choose_outside_number(self.rng)
-        )
+        user = options.user or self.choose_online_user()
+        leg = self.make_outbound_leg(user, options.caller or numbers.choose_outside_number(self.rng))
         ddi = options.ddi or self.account.ddis[0]
         leg.clid = '"{0}" <{0}>'.format(ddi["e164"])
         is_answered = options.is_answered is not False
         plan = CallPlan("lead_call", [leg], outside_party=leg.dst, is_answered=is_answered)
-        ring = self.participants.choose_ring_seconds(options)
+        ring = self.choose_ring_seconds(options)
         plan.ring(leg, delay=0.6)
         if is_answered:
             plan.add_step(ring, leg, "connected")
-            plan.hang_up(ring + self.participants.choose_talk_seconds(options), leg, "callee")
+            plan.hang_up(ring + self.choose_talk_seconds(options), leg, "callee")
         else:
             plan.hang_up(ring, leg, "system", NO_ANSWER)
         return plan.sort_steps()
 
     # -- shared steps ----------------------------------------------------------------------------
 
+    def _plan_direct(self, options: CallOptions, script: str) -> tuple[CallPlan, Leg, Person]:
+        """Plan a call to the number of one user, whose phone rings."""
+        user, caller, ddi = self.choose_direct_call(options)
+        leg = self.make_inbound_leg(caller, ddi, user)
+        plan = CallPlan(script, [leg], outside_party=caller)
+        plan.ring(leg)
+        return plan, leg, user
+
     def _plan_outbound(self, options: CallOptions, script: str) -> tuple[CallPlan, Leg]:
-        user = options.user or self.participants.choose_online_user()
-        number = options.caller or self.participants.choose_reachable_number()
-        leg = self.participants.make_outbound_leg(user, number)
+        user = options.user or self.choose_online_user()
+        number = options.caller or self.choose_reachable_number()
+        leg = self.make_outbound_leg(user, number)
         return CallPlan(script, [leg], outside_party=number), leg
 
     def _plan_sequence(self, plan: CallPlan, destination: str, options: CallOptions) -> CallPlan:
@@ -317,14 +300,14 @@ class CallScripts:
         for leg in plan.legs:
             leg.destination, leg.is_recorded = destination, False
         first_leg, second_leg = plan.legs
-        plan.is_answered = self.participants.choose_answer(options)
-        ring = self.participants.choose_ring_seconds(options)
-        answered_offset = ring + 0.8 + self.participants.choose_ring_seconds()
+        plan.is_answered = self.choose_answer(options)
+        ring = self.choose_ring_seconds(options)
+        answered_offset = ring + 0.8 + self.choose_ring_seconds()
         plan.ring(first_leg, delay=0.6)
         plan.add_step(ring, first_leg, "connected")
         plan.ring(second_leg, ring + 0.2, 0.6)
         if plan.is_answered:
-            end_offset = answered_offset + self.participants.choose_talk_seconds(options)
+            end_offset = answered_offset + self.choose_talk_seconds(options)
             plan.add_step(answered_offset, second_leg, "connected")
             plan.hang_up(end_offset, second_leg, "callee")
         else:
@@ -334,7 +317,7 @@ class CallScripts:
         return plan.sort_steps()
 
     def _plan_ring_all(self, options: CallOptions, script: str) -> tuple[CallPlan, Group, dict[str, Any]]:
-        group, caller, ddi = self.participants.choose_group_call(options, "ringgroup", "A")
+        group, caller, ddi = self.choose_group_call(options, "ringgroup", "A")
         plan = CallPlan(script, [], outside_party=caller)
         for n, leg in enumerate(self._iterate_group_legs(plan, group, caller, ddi)):
             # An unregistered phone ends at 0.1 s. Its ringing event at 0.3 s follows the end, as on the
@@ -348,9 +331,7 @@ class CallScripts:
         """Add a leg of each member to `plan` and yield it. The first is the root of the others."""
         for member in group.members:
             root = plan.legs[0] if plan.legs else None
-            leg = self.participants.make_inbound_leg(
-                caller, ddi, member, context=group.context, group=group, root=root
-            )
+            leg = self.make_inbound_leg(caller, ddi, member, context=group.context, group=group, root=root)
             plan.legs.append(leg)
             yield leg
 
@@ -359,10 +340,9 @@ class CallScripts:
 
         Returns the legs that ring last, and when they do.
         """
-        group, caller, ddi = self.participants.choose_group_call(options, "queue", None)
-        music_leg = self.participants.make_inbound_leg(
-            caller, ddi, None, context=group.context, dst_id=str(group.id), dst_name=group.name
-        )
+        group, caller, ddi = self.choose_group_call(options, "queue")
+        music_leg = self.make_inbound_leg(caller, ddi, None, context=group.context)
+        music_leg.dst_id, music_leg.dst_name = str(group.id), group.name
         plan = CallPlan(script, [music_leg], outside_party=caller)
         plan.add_step(0.0, music_leg, "initial")
         plan.add_step(0.2, music_leg, "connected")
@@ -376,7 +356,7 @@ class CallScripts:
                     plan.miss(offset, leg, "system")
                 offset += 1.0
             legs = [
-                self.participants.make_inbound_leg(
+                self.make_inbound_leg(
                     caller, ddi, member, context=group.context, group=group, root=music_leg, parent=music_leg
                 )
                 for member in members
@@ -397,8 +377,8 @@ class CallScripts:
 
     def _answer(self, plan: CallPlan, leg: Leg, offset: float, options: CallOptions) -> None:
         """Connect `leg` at `offset`; a conversation follows, sometimes with a hold or a tone."""
-        talk_seconds = self.participants.choose_talk_seconds(options)
-        has_hold = options.has_hold
+        plan.is_answered = True
+        talk_seconds, has_hold = self.choose_talk_seconds(options), options.has_hold
         if has_hold is None:
             has_hold = self.rng.random() < 0.12 and talk_seconds > 20
         plan.add_step(offset, leg, "connected")

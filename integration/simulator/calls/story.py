@@ -213,7 +213,7 @@ class Story:
         with self.world.lock:
             live_numbers = {number for leg in self.world.live_legs.values() for number in (leg.src, leg.dst)}
             while len(callers) < count:
-                number = self.world.participants.choose_reachable_number()
+                number = self.world.scripts.choose_reachable_number()
                 if number not in live_numbers and number not in callers:
                     callers.append(number)
         return callers

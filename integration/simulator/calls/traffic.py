@@ -15,6 +15,7 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 from integration.core import clock
 from integration.simulator.calls.legs import CallPlan, Leg, Step
@@ -24,8 +25,10 @@ from integration.simulator.calls.occupancy import (
     is_on_other_call,
     plan_unanswered_end,
 )
-from integration.simulator.calls.player import CallResult, Player, is_leg_recorded
+from integration.simulator.calls.player import Player, is_leg_recorded
 from integration.simulator.calls.world import World
+
+Record = dict[str, Any]
 
 _CDR_DELAY_RANGE = (2.0, 8.0)
 _RECORDING_DELAY_RANGE = (6.0, 20.0)
@@ -34,9 +37,8 @@ _RECORDING_DELAY_RANGE = (6.0, 20.0)
 
 @dataclass(slots=True, eq=False)
 class RunningCall:
-    """Call in progress.
+    """Call in progress, and the ids and webhook bodies of its records so far, in order.
 
-    `result`: ids and events so far.
     `plan_version`: increases when `replace_steps` replaces the plan; steps of older versions are skipped.
     `record_delays`: seconds from the end of a leg to its CDR and its recording; None is random.
     `is_generated`: the call was not requested; it ends unanswered if a requested call occupies its user.
@@ -44,16 +46,19 @@ class RunningCall:
     """
 
     plan: CallPlan
-    result: CallResult = field(init=False)
-    plan_version: int = 0
+    player: Player
     is_generated: bool = False
     record_delays: tuple[float, float] | None = None
-    is_silent: bool = False
-    remaining_legs: list[Leg] = field(default_factory=list)
+    plan_version: int = 0
     skipped_legs: set[Leg] = field(default_factory=set)
+    events: list[Record] = field(default_factory=list)
+    cdr_ids: list[int] = field(default_factory=list)
+    monitor_ids: list[int] = field(default_factory=list)
+    voicemessage_ids: list[int] = field(default_factory=list)
 
-    def __post_init__(self) -> None:
-        self.result = CallResult([leg.id for leg in self.plan.legs])
+    @property
+    def leg_ids(self) -> list[int]:
+        return [leg.id for leg in self.plan.legs]
 
 
 class Traffic:
@@ -62,10 +67,10 @@ class Traffic:
     Errors are printed; `error` holds the last of them.
     """
 
-    def __init__(self, world: World, player: Player, quiet_player: Player, speed: float = 1.0) -> None:
+    def __init__(self, world: World, player: Player, speed: float = 1.0) -> None:
         self.world = world
         self.player = player
-        self.quiet_player = quiet_player
+        self.quiet_player = Player(world)
         self.speed = speed
         self.occupancy = Occupancy(speed)
         self.error: str | None = None
@@ -100,20 +105,16 @@ class Traffic:
 
     # -- calls on demand ---------------------------------------------------------------------------
 
-    def play(
-        self, plan: CallPlan, *, is_silent: bool = False, record_delays: tuple[float, float] | None = None
-    ) -> RunningCall:
-        """Play `plan` in real time from now.
-
-        `is_silent`: send no webhooks.
-        `record_delays`: seconds from the end of a leg to its CDR and its recording.
-        """
-        running = RunningCall(plan, record_delays=record_delays, is_silent=is_silent)
-        now = clock.unix()
+    def play(self, plan: CallPlan, *, is_silent: bool = False) -> RunningCall:
+        """Play `plan` in real time from now. `is_silent`: send no webhooks."""
+        running, now = RunningCall(plan, self._get_player(is_silent)), clock.unix()
         with self.world.lock:
             self.occupancy.book(plan, now, now)
             self._play_steps(running, plan.steps, now)
         return running
+
+    def _get_player(self, is_silent: bool) -> Player:
+        return self.quiet_player if is_silent else self.player
 
     def play_generated(self, plan: CallPlan, latest_start: float) -> bool:
         """Play `plan` as soon as its users are free.
@@ -126,7 +127,7 @@ class Traffic:
             if start > max(now, latest_start):
                 return False
             self.occupancy.book(plan, start, now)
-        running = RunningCall(plan, is_generated=True)
+        running = RunningCall(plan, self.player, is_generated=True)
         self.schedule(start, partial(self._play_steps, running, plan.steps))
         return True
 
@@ -149,22 +150,19 @@ class Traffic:
         *,
         is_silent: bool = False,
         until_event: str | None = None,
-        record_delays: tuple[float, float] | None = None,
+        record_delays: tuple[float, float] = (0.0, 0.0),
     ) -> RunningCall:
         """Play `plan` immediately, with past times.
 
         The last step has the current time.
 
         `until_event`: stop after the first step of that name; the call stays live.
-        `record_delays`: as for `play`; without it CDRs and recordings exist on return.
+        `record_delays`: seconds from the end of a leg to its CDR and its recording; by default they exist on
+        return.
         """
-        running = RunningCall(plan, record_delays=record_delays or (0.0, 0.0), is_silent=is_silent)
-        steps = plan.steps
-        if until_event is not None:
-            last_index = next(
-                (n for n, step in enumerate(steps) if step.event == until_event), len(steps) - 1
-            )
-            steps = steps[: last_index + 1]
+        running = RunningCall(plan, self._get_player(is_silent), record_delays=record_delays)
+        names = [step.event for step in plan.steps]
+        steps = plan.steps[: names.index(until_event) + 1] if until_event in names else plan.steps
         start = clock.unix() - steps[-1].offset
         with self.world.lock:
             for leg in plan.legs:
@@ -183,7 +181,6 @@ class Traffic:
         for step in steps:
             if step.leg not in running.plan.legs:
                 running.plan.legs.append(step.leg)
-                running.result.leg_ids.append(step.leg.id)
         now = clock.unix()
         with self.world.lock:
             self.occupancy.release(running.plan)
@@ -208,10 +205,9 @@ class Traffic:
         if running.is_generated and self._is_skipped(running, step):
             return
         had_ended = leg.ended_at is not None
-        player = self.quiet_player if running.is_silent else self.player
-        event = player.apply_step(plan, step, unix_time)
+        event = running.player.apply_step(plan, step, unix_time)
         if event is not None:
-            running.result.events.append(event)
+            running.events.append(event)
         if leg.ended_at is None or had_ended:
             return
         self._running.pop(leg.id, None)
@@ -241,21 +237,20 @@ class Traffic:
             self.schedule(max(unix_time, clock.unix()) + delay, action)
 
     def _store_cdr(self, running: RunningCall, leg: Leg) -> None:
-        cdr = self.player.store_cdr(running.plan, leg)
+        cdr = running.player.store_cdr(running.plan, leg)
         if cdr is not None:
-            running.result.cdr_ids.append(cdr["id"])
+            running.cdr_ids.append(cdr["id"])
         message = running.plan.message
         if message is not None and message.leg is leg:
-            record = self.player.store_voicemail(running.plan)
+            record = running.player.store_voicemail(running.plan)
             if record is not None:
-                running.result.voicemessage_ids.append(record["id"])
+                running.voicemessage_ids.append(record["id"])
 
     def _store_recording(self, running: RunningCall, leg: Leg, unix_time: float) -> None:
-        player = self.quiet_player if running.is_silent else self.player
-        monitor, event = player.store_recording(leg, unix_time)
-        running.result.monitor_ids.append(monitor["id"])
+        monitor, event = running.player.store_recording(leg, unix_time)
+        running.monitor_ids.append(monitor["id"])
         if event is not None:
-            running.result.events.append(event)
+            running.events.append(event)
 
     @property
     def next_action_time(self) -> float | None:

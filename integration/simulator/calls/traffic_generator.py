@@ -175,7 +175,7 @@ class TrafficGenerator:
         ddi = rng.choice([ddi for ddi in self.world.ddis if ddi["sms_enabled"]])
         person = self._choose_online_person()
         with self.world.lock:
-            sender = self.world.participants.choose_caller()
+            sender = self.world.scripts.choose_caller()
         if sender.startswith("447"):
             question, answer = words.choose_sms_pair(rng)
             player.receive_sms(sender, ddi["e164"], question, person, unix_time)

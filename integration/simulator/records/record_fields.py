@@ -34,11 +34,10 @@ def list_fields(name: str, *, is_full: bool = False) -> tuple[str, ...]:
 def make_record(collection: str, /, *, is_full: bool = False, **values: Any) -> Record:
     """Create a record of `collection` with `values`.
 
-    Other fields have the default of the collection, or a value by type and meaning. `is_full` is as for
-    `list_fields`.
+    Other fields have the default of the collection, or a value by type and meaning; records share it, since
+    writes replace values. `is_full` is as for `list_fields`.
     """
-    template = _make_template(collection, is_full)
-    return {name: value[:] if isinstance(value, list) else value for name, value in template.items()} | values
+    return _make_template(collection, is_full) | values
 
 
 @functools.cache

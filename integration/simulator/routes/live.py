@@ -44,7 +44,7 @@ def add_routes(app: Flask) -> None:
         sender = fields.get("from") or get_current_user().cli
         if sender not in sms_ddis:
             raise make_validation_error("from")
-        record = get_simulator_context().player.send_sms(
+        record = get_simulator_context().traffic.player.send_sms(
             get_current_user(), sender, fields["to"], fields["message"], clock.unix()
         )
         return make_item_response(record, 201, f"/sms/{record['id']}")
@@ -163,7 +163,7 @@ def _find_live_leg(key: str) -> tuple[Leg, RunningCall]:
 def _answer_leg(running: RunningCall, leg: Leg) -> None:
     if leg.state != "RINGING":
         raise make_validation_error("state")
-    talk_seconds = get_world().participants.choose_talk_seconds()
+    talk_seconds = get_world().scripts.choose_talk_seconds()
     answer = CallPlan("answer", [])
     answer.add_step(0.0, leg, "connected")
     answer.hang_up(talk_seconds, leg, "caller")
@@ -176,18 +176,14 @@ def _transfer_leg(running: RunningCall, leg: Leg, number: str) -> None:
     if leg.state not in ("CONNECTED", "ON_HOLD"):
         raise make_validation_error("dst")
     called_user = next((person for person in world.people if person.ext == number), None)
-    participants = world.participants
     if called_user is None:
-        second_leg = participants.make_outbound_leg(leg.user or get_current_user(), number, root=leg)
-        second_leg.root_id, second_leg.parent_id = leg.root_id, leg.id
+        second_leg = world.scripts.make_outbound_leg(leg.user or get_current_user(), number, root=leg)
     else:
-        ddi = next((x for x in world.ddis if x["e164"] == leg.dst), world.ddis[0])
-        second_leg = participants.make_inbound_leg(leg.src, ddi, called_user, root=leg, parent=leg)
-        second_leg.root_id, second_leg.dst = leg.root_id, called_user.ext
+        second_leg = world.scripts.make_transferred_leg(leg, called_user)
     transfer = CallPlan("transfer", [])
     transfer.add_step(0.0, leg, "hold")
     transfer.ring(second_leg, 0.1, 0.2)
     transfer.add_step(2.0, second_leg, "connected")
     transfer.hang_up(2.1, leg, "callee")
-    transfer.hang_up(2.0 + participants.choose_talk_seconds(), second_leg, "caller")
+    transfer.hang_up(2.0 + world.scripts.choose_talk_seconds(), second_leg, "caller")
     get_simulator_context().traffic.replace_steps(running, transfer.steps)

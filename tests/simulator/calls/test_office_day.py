@@ -90,7 +90,7 @@ def begin_day(movable_clock: Clock) -> Begin:
         world = World(seed, start, hours)
         seed_history(world, cdrs)
         events: list[dict[str, Any]] = []
-        traffic = Traffic(world, Player(world, lambda event, _: events.append(event)), Player(world))
+        traffic = Traffic(world, Player(world, lambda event, _: events.append(event)))
         generator = TrafficGenerator(traffic, is_office_day=is_office_day)
         generator.start()
         return OfficeDay(movable_clock, world, traffic, generator, events)

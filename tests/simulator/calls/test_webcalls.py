@@ -109,18 +109,6 @@ def test_the_trace_of_a_live_call_grows_with_it(begin):
     assert later[-2:][0] == "SIP/2.0 200 OK"
 
 
-def test_a_media_session_is_active_while_its_call_is_connected(begin):
-    client = begin()
-    leg = client.play("plain_answered", until="connected", user="1002")["leg_ids"][0]
-    (session,) = client.rows("/mediasessions")
-    assert (session["status"], session["user"]) == ("ACTIVE", 1000002)
-    assert client.rows("/msdrs") == []
-    client.send("DELETE", f"/calls/{leg}")
-    (session,) = client.rows("/mediasessions")
-    assert session["status"] == "ENDED"
-    assert [row["media_session_id"] for row in client.rows("/msdrs")] == [session["id"]]
-
-
 def test_the_calls_of_a_user_are_their_live_calls(begin):
     client = begin()
     leg = client.play("plain_answered", until="connected", user="1002")["leg_ids"][0]

@@ -222,7 +222,7 @@ def _record_scripts(simulator: embed.Simulator) -> list[Script]:
                 options.caller = f"44207946{number + 20:04d}"
                 plan = world.scripts.by_name[name](options)
                 plan.uses_documented_events = documented
-                made = simulator.context.traffic.play_instantly(plan).result
+                made = simulator.context.traffic.play_instantly(plan)
                 events = [event for event in made.events if event["event_name"].startswith("call.")]
                 label = f"{name}, {'documented' if documented else 'observed'}"
                 scripts.append(Script(label, events, frozenset(made.leg_ids), options.caller))
