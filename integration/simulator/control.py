@@ -9,7 +9,6 @@
 | GET /webhooks | query `after` | deliveries and the receiver's responses |
 | POST /webhooks/wait | `seconds` | waits until every webhook was attempted once |
 | GET, POST, DELETE /faults | `spec` | lists, adds, clears active faults |
-| POST /expire-tokens | | ends all sessions |
 | POST /outage | `seconds` (0 ends the outage) | closes connections without a response |
 | DELETE /records/{collection}/{key} | | removes a record |
 | PATCH /records/{collection}/{key} | fields | changes a record |
@@ -37,7 +36,7 @@ Keys of a call:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from typing import Any
 
 import orjson
@@ -49,6 +48,7 @@ from integration.simulator.calls.legs import CallOptions
 from integration.simulator.calls.participants import NoParticipant
 from integration.simulator.calls.traffic import RunningCall
 from integration.simulator.calls.webcalls import add_webcall
+from integration.simulator.calls.world import World
 from integration.simulator.context import SimulatorContext
 from integration.simulator.http.faults import InvalidFaultSpec
 from integration.simulator.records.people import Group, Person
@@ -56,11 +56,6 @@ from integration.simulator.records.record_fields import copy_attributes
 
 Record = dict[str, Any]
 
-CALL_KEYS = frozenset(
-    {"script", "instant", "until", "documented", "silent", "recorded", "wait", "cdr_lag", "recording_lag"}
-    | {"caller", "to", "user", "other", "group", "talk_seconds", "ring_seconds", "hold", "voicemail", "form"}
-    | {"answered", "dial"}
-)
 _SMS_KEYS = frozenset({"from", "to", "message", "user", "translated", "silent"})
 _LOOPBACK = ("127.", "::1", "::ffff:127.")
 
@@ -99,7 +94,7 @@ def _make_json_response(data: Any, status: int = 200) -> Response:
     return Response(orjson.dumps(data), status, content_type="application/json")
 
 
-def _read_body(allowed_keys: frozenset[str] | None = None) -> Record:
+def _read_body(allowed_keys: Set[str] | None = None) -> Record:
     """Return the JSON object of the request body.
 
     Raises InvalidControlRequest for other bodies, and for keys that are not in `allowed_keys`.
@@ -120,7 +115,7 @@ def _add_call_routes(app: Flask, context: SimulatorContext) -> None:
         if make_plan is None:
             raise InvalidControlRequest(f"script: must be one of {', '.join(context.world.scripts.by_name)}")
         with context.world.lock:
-            plan = make_plan(_parse_call_options(context, body))
+            plan = make_plan(_parse_call_options(context.world, body))
             if plan.script == "web_call":
                 add_webcall(context.world, plan, clock.unix())
         plan.uses_documented_events = bool(body.get("documented"))
@@ -156,8 +151,9 @@ def _add_call_routes(app: Flask, context: SimulatorContext) -> None:
     def receive_sms() -> Response:
         body = _read_body(_SMS_KEYS)
         ddi = context.world.ddis[0]
-        default_person = context.world.find_person(ddi["target_id"]) or context.world.ordinary_user
-        person = _find_person(context, body["user"]) if "user" in body else default_person
+        person: Person | None = context.world.find_person(ddi["target_id"]) or context.world.ordinary_user
+        if "user" in body:
+            person = None if body["user"] is None else _find_person(context.world, body["user"])
         player = context.traffic.quiet_player if body.get("silent") else context.traffic.player
         record, event = player.receive_sms(
             str(body.get("from", "447700900123")),
@@ -180,43 +176,53 @@ def _describe_call(running: RunningCall) -> Record:
     }
 
 
-def _parse_call_options(context: SimulatorContext, body: Record) -> CallOptions:
-    options = CallOptions(
-        caller=None if body.get("caller") is None else str(body["caller"]),
-        destination=None if body.get("dial") is None else str(body["dial"]),
-        user=_find_person(context, body.get("user")),
-        second_user=_find_person(context, body.get("other")),
-        group=_find_group(context, body.get("group")),
-        variant=body.get("form"),
-        has_hold=body.get("hold"),
-        voicemail=body.get("voicemail"),
-        is_answered=body.get("answered"),
-        talk_seconds=None if body.get("talk_seconds") is None else float(body["talk_seconds"]),
-        ring_seconds=None if body.get("ring_seconds") is None else float(body["ring_seconds"]),
-    )
-    if body.get("to") is not None:
-        options.ddi = next((x for x in context.world.ddis if x["e164"] == str(body["to"])), None)
-        if options.ddi is None:
-            raise InvalidControlRequest(f"to: {body['to']} is not a number of the account")
-    return options
-
-
-def _find_person(context: SimulatorContext, name: object) -> Person | None:
-    if name is None:
-        return None
-    for person in context.world.people:
+def _find_person(world: World, name: object) -> Person:
+    for person in world.people:
         if str(name) in (str(person.id), person.ext, person.email):
             return person
     raise InvalidControlRequest(f"user: no user has the id, extension or e-mail {name}")
 
 
-def _find_group(context: SimulatorContext, group_id: object) -> Group | None:
-    if group_id is None:
-        return None
-    for group in context.world.groups:
+def _find_group(world: World, group_id: object) -> Group:
+    for group in world.groups:
         if str(group.id) == str(group_id):
             return group
     raise InvalidControlRequest(f"group: no group has the id {group_id}")
+
+
+def _find_ddi(world: World, number: object) -> Record:
+    for ddi in world.ddis:
+        if ddi["e164"] == str(number):
+            return ddi
+    raise InvalidControlRequest(f"to: {number} is not a number of the account")
+
+
+_OPTIONS: dict[str, tuple[str, Callable[[World, Any], object]]] = {
+    "caller": ("caller", lambda _, value: str(value)),
+    "dial": ("destination", lambda _, value: str(value)),
+    "to": ("ddi", _find_ddi),
+    "user": ("user", _find_person),
+    "other": ("second_user", _find_person),
+    "group": ("group", _find_group),
+    "form": ("variant", lambda _, value: value),
+    "hold": ("has_hold", lambda _, value: value),
+    "voicemail": ("voicemail", lambda _, value: value),
+    "answered": ("is_answered", lambda _, value: value),
+    "talk_seconds": ("talk_seconds", lambda _, value: float(value)),
+    "ring_seconds": ("ring_seconds", lambda _, value: float(value)),
+}
+"""Options of a script and functions that read them, by key of the body."""
+CALL_KEYS = _OPTIONS.keys() | {
+    *("script", "instant", "until", "documented", "silent", "recorded", "wait", "cdr_lag", "recording_lag")
+}
+
+
+def _parse_call_options(world: World, body: Record) -> CallOptions:
+    options = CallOptions()
+    for key, (name, parse) in _OPTIONS.items():
+        if body.get(key) is not None:
+            setattr(options, name, parse(world, body[key]))
+    return options
 
 
 def _add_webhook_routes(app: Flask, context: SimulatorContext) -> None:
@@ -230,8 +236,8 @@ def _add_webhook_routes(app: Flask, context: SimulatorContext) -> None:
 
     @app.get("/_simulator/webhooks")
     def list_deliveries() -> Response:
-        deliveries = context.webhook_sender.list_deliveries(request.args.get("after", -1, int))
-        return _make_json_response({"data": deliveries})
+        after = request.args.get("after", -1, int)
+        return _make_json_response({"data": context.webhook_sender.list_deliveries(after)})
 
     @app.post("/_simulator/webhooks/wait")
     def wait_for_deliveries() -> Response:
@@ -247,10 +253,6 @@ def _add_fault_routes(app: Flask, context: SimulatorContext) -> None:
         elif request.method == "DELETE":
             context.faults.clear()
         return _make_json_response({"data": context.faults.list_all()})
-
-    @app.post("/_simulator/expire-tokens")
-    def expire_tokens() -> Response:
-        return _make_json_response({"expired": context.login_service.expire_all()})
 
     @app.post("/_simulator/outage")
     def start_outage() -> Response:

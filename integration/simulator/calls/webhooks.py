@@ -18,6 +18,7 @@ import requests
 
 from integration.core import clock
 from integration.simulator.http.faults import ActiveFaults
+from integration.simulator.records.record_fields import copy_attributes
 
 Record = dict[str, Any]
 
@@ -25,6 +26,8 @@ RETRY_GAPS = (1.0, 5.0, 30.0, 120.0)
 """Seconds between attempts of a delivery."""
 
 _LOG_SIZE = 20_000
+_TIMEOUT = 10.0
+"""Seconds for one attempt."""
 
 
 @dataclass(slots=True)
@@ -42,14 +45,15 @@ class Delivery:
 
     def as_record(self) -> Record:
         return {
-            "number": self.number,
-            "id": self.event["id"],
-            "name": self.event.get("event_name") or self.event.get("nome_do_evento"),
-            "call_id": self.event.get("call_id"),
-            "state": self.state,
+            **{key: self.event.get(key) for key in ("id", "call_id")},
+            **copy_attributes(self, "number state event"),
+            "name": get_event_name(self.event),
             "tries": list(self.attempts),
-            "event": self.event,
         }
+
+
+def get_event_name(event: Record) -> str:
+    return str(event.get("event_name") or event["nome_do_evento"])
 
 
 class WebhookSender:
@@ -57,7 +61,7 @@ class WebhookSender:
 
     `url`: None stores webhooks only in `log`.
     `ca_file`: file with the certificates to trust.
-    `retry_gaps`: seconds between attempts; `timeout`: seconds for one attempt.
+    `retry_gaps`: seconds between attempts.
     """
 
     def __init__(
@@ -68,13 +72,11 @@ class WebhookSender:
         ca_file: str | None = None,
         seed: int = 0,
         retry_gaps: tuple[float, ...] = RETRY_GAPS,
-        timeout: float = 10.0,
     ) -> None:
         self.faults = faults
         self.url = url
         self.ca_file = ca_file
         self.retry_gaps = retry_gaps
-        self.timeout = timeout
         self.error: str | None = None
         self._rng = random.Random(f"webhooks {seed}")
         self._queue: list[tuple[float, int, Delivery]] = []
@@ -102,26 +104,21 @@ class WebhookSender:
 
     def send(self, event: Record) -> None:
         """Queue a webhook without waiting for its delivery."""
-        name = str(event.get("event_name") or event.get("nome_do_evento"))
-        faults = self.faults.draw("POST", name, for_webhook=True)
         body = orjson.dumps(event).replace(b"/", b"\\/")
         with self._changed:
+            faults = self.faults.draw("POST", get_event_name(event), for_webhook=True)
             due_at = clock.monotonic()
             if "webhook-delay" in faults:
                 due_at += faults["webhook-delay"].get_number(0.0)
             if "webhook-reorder" in faults:
                 due_at += 0.05 + self._rng.random() * 1.5
-            due_times = [due_at, due_at + self._rng.random()] if "webhook-duplicate" in faults else [due_at]
-            for copy_due_at in due_times:
-                delivery = Delivery(self._count, event, body)
-                self.log.append(delivery)
-                if "webhook-drop" in faults:
-                    delivery.state = "dropped"
-                elif self.url is None:
-                    delivery.state = "no url"
-                else:
-                    heapq.heappush(self._queue, (copy_due_at, self._count, delivery))
+            state = "dropped" if "webhook-drop" in faults else "waiting" if self.url else "no url"
+            for _ in range(2 if "webhook-duplicate" in faults else 1):
+                self.log.append(Delivery(self._count, event, body, state))
+                if state == "waiting":
+                    heapq.heappush(self._queue, (due_at, self._count, self.log[-1]))
                 self._count += 1
+                due_at += self._rng.random()
             self._changed.notify_all()
 
     def wait_until_idle(self, seconds: float) -> bool:
@@ -168,33 +165,30 @@ class WebhookSender:
 
     def _post(self, session: requests.Session, delivery: Delivery) -> None:
         started, status, failure = clock.monotonic(), None, None
-        url = self.url
-        if url is None:
+        if self.url is None:
             return
         try:
-            response = session.post(
-                url,
+            status = session.post(
+                self.url,
                 data=delivery.body,
                 headers={"Content-Type": "application/json", "User-Agent": "Platform-Webhook/1.2"},
-                timeout=self.timeout,
+                timeout=_TIMEOUT,
                 verify=self.ca_file or True,
                 allow_redirects=False,
-            )
-            status = response.status_code
+            ).status_code
         except requests.RequestException as error:
             failure = str(error)
-        duration = clock.monotonic() - started
+        seconds = round(clock.monotonic() - started, 4)
         delivery.attempts.append(
-            {"at": clock.utc_text(), "status": status, "error": failure, "seconds": round(duration, 4)}
+            {"at": clock.utc_text(), "status": status, "error": failure, "seconds": seconds}
         )
         if status is not None and 200 <= status < 300:
-            delivery.state = "delivered"
-            self.error = None
+            delivery.state, self.error = "delivered", None
             return
         self.error = failure or f"the receiver returned {status}"
         if len(delivery.attempts) > len(self.retry_gaps):
             delivery.state = "failed"
             return
         with self._changed:
-            gap = self.retry_gaps[len(delivery.attempts) - 1]
-            heapq.heappush(self._queue, (clock.monotonic() + gap, delivery.number, delivery))
+            due_at = clock.monotonic() + self.retry_gaps[len(delivery.attempts) - 1]
+            heapq.heappush(self._queue, (due_at, delivery.number, delivery))

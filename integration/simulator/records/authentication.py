@@ -192,13 +192,10 @@ class LoginService:
     def revoke(self, secret: str) -> bool:
         return self._tokens.pop(secret, None) is not None
 
-    def expire_all(self) -> int:
-        """Revoke all session tokens, but no API keys; return their number."""
-        return self._remove_tokens(lambda token: token.name is None)
-
-    def _remove_tokens(self, condition: Callable[[Token], bool]) -> int:
-        removed = [secret for secret, token in list(self._tokens.items()) if condition(token)]
-        return sum(self.revoke(secret) for secret in removed)
+    def _remove_tokens(self, condition: Callable[[Token], bool]) -> None:
+        for token in list(self._tokens.values()):
+            if condition(token):
+                self.revoke(token.secret)
 
 
 def make_code(rng: random.Random) -> str:
