@@ -16,8 +16,7 @@ from integration.simulator.calls.world import World
 from integration.simulator.http.faults import ActiveFaults
 from integration.simulator.records.authentication import LoginService, Token
 from integration.simulator.records.people import Person
-
-Record = dict[str, Any]
+from integration.simulator.records.record_fields import Record
 
 _LOG_SIZE = 20_000
 

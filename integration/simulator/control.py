@@ -46,15 +46,13 @@ from integration.core import clock
 from integration.core.errors import error_body
 from integration.simulator.calls.legs import CallOptions
 from integration.simulator.calls.participants import NoParticipant
+from integration.simulator.calls.records import add_webcall
 from integration.simulator.calls.traffic import RunningCall
-from integration.simulator.calls.webcalls import add_webcall
 from integration.simulator.calls.world import World
 from integration.simulator.context import SimulatorContext
 from integration.simulator.http.faults import InvalidFaultSpec
 from integration.simulator.records.people import Group, Person
-from integration.simulator.records.record_fields import copy_attributes
-
-Record = dict[str, Any]
+from integration.simulator.records.record_fields import Record, copy_attributes
 
 _SMS_KEYS = frozenset({"from", "to", "message", "user", "translated", "silent"})
 _LOOPBACK = ("127.", "::1", "::ffff:127.")

@@ -1,7 +1,7 @@
 """WSGI application of the simulator: authentication, faults and routes.
 
-Reads (`reads.py`) and writes (`crud.py`) are generic. Other operations have separate modules: `sessions.py`,
-`accounts.py`, `live.py`, `files.py`, `subpaths.py`.
+Reads (`reads.py`) and writes (`writes.py`) are generic. Other operations have separate modules:
+`accounts.py`, `live.py`, `files.py`.
 All routes are below `/v1.1` and `/v1.2`. Control of the simulator is below `/_simulator`.
 """
 
@@ -25,7 +25,7 @@ from integration.simulator.http.faults import Fault
 from integration.simulator.http.responses import ErrorResponse, make_json_response
 from integration.simulator.http.transport import WIRE_FAULT_KEY, Environ
 from integration.simulator.records.authentication import LoginDenied
-from integration.simulator.routes import accounts, crud, files, live, reads, sessions, subpaths
+from integration.simulator.routes import accounts, files, live, reads, writes
 
 _BASE_PATH = re.compile(r"^/v1\.[12](/voipstudio)?(?=/|$)")
 CONTEXT_KEY = "simulator.context"
@@ -73,7 +73,7 @@ def _create_platform_app(collections: tuple[str, ...]) -> Flask:
     """
     app = Flask("simulator", static_folder=None, template_folder=None)
     app.url_map.strict_slashes = False
-    for routes in (sessions, accounts, live, files, subpaths, crud):
+    for routes in (accounts, live, files, writes):
         routes.add_routes(app)
     reads.add_routes(app, collections)
     _add_request_hooks(app)

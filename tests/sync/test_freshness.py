@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
-from integration.simulator.records import notes
+from integration.simulator.records import activity
 from integration.sync import jobs
 from integration.sync.plan import PLAN, list_history_policies
 from integration.sync.reading.full_sync import run_full_sync
@@ -120,7 +120,7 @@ def test_a_further_note_of_an_older_call_arrives_within_an_hour(simulated, synce
 
     cdr, stored_notes = simulated.records("cdrs")[key], world.collections["cdrs/notes"].records
     for count in (1, 2):
-        notes.add_note(world, cdr, None, f"note {count}", movable_clock.unix())
+        activity.add_note(world, cdr, None, f"note {count}", movable_clock.unix())
         assert read_until(count) <= 60
     # The last note stays no longer either.
     for number in [number for number, note in stored_notes.items() if note["cdr_id"] == key]:

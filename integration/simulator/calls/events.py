@@ -7,15 +7,12 @@ See docs/platform.md#10-event-fields.
 from __future__ import annotations
 
 import random
-from typing import Any
 
 from integration.core import clock
 from integration.simulator.calls.legs import LEG_STATES, CallPlan, Leg, Step
 from integration.simulator.calls.records import count_seconds_between
 from integration.simulator.records.people import CUSTOMER_ID
-from integration.simulator.records.record_fields import copy_attributes
-
-Record = dict[str, Any]
+from integration.simulator.records.record_fields import Record, copy_attributes
 
 _STATE_BY_STEP = LEG_STATES | {"dtmf": "DTMF_RECEIVED"}
 # The platform has no event call.accepted: an accepted click-to-call sends a second call.initial.

@@ -15,9 +15,9 @@ from datetime import timedelta
 from integration.simulator.calls.legs import CallOptions, CallPlan
 from integration.simulator.calls.occupancy import Occupancy
 from integration.simulator.calls.player import Player, is_leg_recorded
-from integration.simulator.calls.webcalls import add_webcall
+from integration.simulator.calls.records import add_webcall
 from integration.simulator.calls.world import World
-from integration.simulator.records import faxes, notes, numbers, visitors, words
+from integration.simulator.records import activity, numbers
 
 DAY = 86400
 DEFAULT_CDRS = 20_000
@@ -87,7 +87,7 @@ def seed_history(world: World, cdrs: int = DEFAULT_CDRS) -> None:
     _store_records(world, player, ended_calls)
     _add_sms(world, player, rng, days, round(cdrs / 25))
     _add_faxes_and_chats(world, days)
-    notes.seed_notes(world)
+    activity.seed_notes(world)
 
 
 def _count_days(world: World, cdrs: int) -> int:
@@ -133,7 +133,7 @@ def _plan_web_call_starts(
     starts = []
     for n, script in enumerate(scripts):
         start = _choose_office_time(world, rng, days)
-        phone = visitors.choose_visitor_phone(rng)
+        phone = activity.choose_visitor_phone(rng)
         starts.append((start, number + n, script, CallOptions(caller=phone, is_answered=rng.random() < 0.8)))
     return starts
 
@@ -152,9 +152,9 @@ def _add_faxes_and_chats(world: World, days: int) -> None:
     rng = random.Random(f"papers {world.seed}")
     people = [person for person in world.people if person.is_online]
     for unix_time in sorted(_choose_office_time(world, rng, days) for _ in range(max(4, days // 3))):
-        faxes.add_fax(world, rng, unix_time)
+        activity.add_fax(world, rng, unix_time)
     for unix_time in sorted(_choose_office_time(world, rng, days) for _ in range(max(6, days // 2))):
-        visitors.add_chat(world, rng, rng.choice(people), unix_time)
+        activity.add_chat(world, rng, rng.choice(people), unix_time)
 
 
 def _plan_follow_up(
@@ -215,7 +215,7 @@ def _add_sms(world: World, player: Player, rng: random.Random, days: int, count:
         if unix_time > world.start - 900:
             unix_time -= DAY
         partner, ddi, person = rng.choice(partners), rng.choice(ddis), rng.choice(people)
-        question, answer = words.choose_sms_pair(rng)
+        question, answer = activity.choose_sms_pair(rng)
         replied_at = unix_time + 60 + rng.random() * 700
         planned_messages.append((unix_time, True, partner, ddi["e164"], question, person))
         planned_messages.append((replied_at, False, partner, ddi["e164"], answer, person))

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from integration.simulator.calls.legs import CallOptions, Leg
 from integration.simulator.records import numbers
 from integration.simulator.records.account_state import AccountState
 from integration.simulator.records.people import Group, Person, make_secret
+from integration.simulator.records.record_fields import Record
 
-Record = dict[str, Any]
 _T = TypeVar("_T")
 _NO_OPTIONS = CallOptions()
 

@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from typing import Any
 
-from integration.simulator.calls import records, webcalls
+from integration.simulator.calls import records
 from integration.simulator.calls.events import call_event, recording_event, sms_event
 from integration.simulator.calls.legs import LEG_STATES, CallPlan, Leg, Step
 from integration.simulator.calls.world import World
-from integration.simulator.records import visitors, words
+from integration.simulator.records import activity
 from integration.simulator.records.people import Person
+from integration.simulator.records.record_fields import Record
 
-Record = dict[str, Any]
 SendEvent = Callable[[Record, float], None]
 
 
@@ -70,9 +69,9 @@ class Player:
         with self.world.lock:
             records.add_media_session(self.world, leg)
             if plan.webcall is not None:
-                webcalls.bill_leg(plan.webcall, plan, leg)
+                records.bill_leg(plan.webcall, plan, leg)
             if leg.destination == "callmeback" and leg.root_id != leg.id:
-                visitors.record_visit(self.world, leg.dst, leg.started_at)
+                activity.record_visit(self.world, leg.dst, leg.started_at)
             return records.add_cdr(self.world, leg)
 
     def store_recording(self, leg: Leg, unix_time: float) -> tuple[Record, Record | None]:
@@ -85,7 +84,7 @@ class Player:
             conversation = {}
             if leg.user.has_transcripts and self._rng.random() < 0.8:
                 seconds = records.compute_billed_seconds(leg)
-                conversation = words.make_conversation(self._rng, leg.user.first_name, seconds)
+                conversation = activity.make_conversation(self._rng, leg.user.first_name, seconds)
             record = records.add_recording(self.world, leg, conversation)
             return record, self._send(unix_time, lambda id_: recording_event(id_, unix_time, record, leg))
 
@@ -93,7 +92,7 @@ class Player:
         """Store the voicemail message of an ended call, if any."""
         if plan.message is None or plan.message.leg.ended_at is None:
             return None
-        text = words.choose_voice_message(self._rng) if self._rng.random() < 0.5 else None
+        text = activity.choose_voice_message(self._rng) if self._rng.random() < 0.5 else None
         with self.world.lock:
             return records.add_voicemail(self.world, plan.message, text)
 

@@ -25,8 +25,8 @@ from integration.simulator.calls.legs import (
 from integration.simulator.calls.participants import Participants
 from integration.simulator.records import numbers
 from integration.simulator.records.account_state import AccountState
+from integration.simulator.records.activity import choose_visitor_phone
 from integration.simulator.records.people import Group, Person
-from integration.simulator.records.visitors import choose_visitor_phone
 
 WEB_SCRIPTS = ("web_call", "lead_call", "call_me_back")
 """Calls placed by the platform: it dials both ends, or the only end of lead calls."""

@@ -15,7 +15,6 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
 from integration.core import clock
 from integration.simulator.calls.legs import CallPlan, Leg, Step
@@ -27,8 +26,7 @@ from integration.simulator.calls.occupancy import (
 )
 from integration.simulator.calls.player import Player, is_leg_recorded
 from integration.simulator.calls.world import World
-
-Record = dict[str, Any]
+from integration.simulator.records.record_fields import Record
 
 _CDR_DELAY_RANGE = (2.0, 8.0)
 _RECORDING_DELAY_RANGE = (6.0, 20.0)

@@ -16,10 +16,10 @@ from integration.core import clock
 from integration.simulator.calls.history import MISSED_SCRIPTS, SCRIPT_WEIGHTS
 from integration.simulator.calls.legs import CallOptions, CallPlan
 from integration.simulator.calls.participants import NoParticipant
+from integration.simulator.calls.records import add_webcall
 from integration.simulator.calls.story import Story
 from integration.simulator.calls.traffic import Traffic
-from integration.simulator.calls.webcalls import add_webcall
-from integration.simulator.records import faxes, visitors, words
+from integration.simulator.records import activity
 from integration.simulator.records.people import Person
 
 _SECONDS_BETWEEN_CALLS = 10.0
@@ -177,7 +177,7 @@ class TrafficGenerator:
         with self.world.lock:
             sender = self.world.scripts.choose_caller()
         if sender.startswith("447"):
-            question, answer = words.choose_sms_pair(rng)
+            question, answer = activity.choose_sms_pair(rng)
             player.receive_sms(sender, ddi["e164"], question, person, unix_time)
             reply_at = unix_time + (10 + rng.random() * 40) / self.traffic.speed
             self.traffic.schedule(reply_at, partial(player.send_sms, person, ddi["e164"], sender, answer))
@@ -190,9 +190,9 @@ class TrafficGenerator:
         event_kind = self._rng.choice(("fax", "chat", "web_call", "call_me_back"))
         with self.world.lock:
             if event_kind == "fax":
-                faxes.add_fax(self.world, self._rng, unix_time)
+                activity.add_fax(self.world, self._rng, unix_time)
             elif event_kind == "chat":
-                visitors.add_chat(self.world, self._rng, self._choose_online_person(), unix_time - 180)
+                activity.add_chat(self.world, self._rng, self._choose_online_person(), unix_time - 180)
         if event_kind in self.world.scripts.by_name:
             plan = self._start_call(event_kind, CallOptions())
             if plan is not None and event_kind == "web_call":

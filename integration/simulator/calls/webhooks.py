@@ -11,16 +11,13 @@ import random
 import threading
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Any
 
 import orjson
 import requests
 
 from integration.core import clock
 from integration.simulator.http.faults import ActiveFaults
-from integration.simulator.records.record_fields import copy_attributes
-
-Record = dict[str, Any]
+from integration.simulator.records.record_fields import Record, copy_attributes
 
 RETRY_GAPS = (1.0, 5.0, 30.0, 120.0)
 """Seconds between attempts of a delivery."""

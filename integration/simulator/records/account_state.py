@@ -10,10 +10,8 @@ from typing import Any
 from integration import catalogue
 from integration.core import clock
 from integration.simulator.records import directory, people
-from integration.simulator.records.contacts import make_contacts
-from integration.simulator.records.people import Group, Person
-from integration.simulator.records.record_fields import Record, list_fields, make_record
-from integration.simulator.records.seeds import COLLECTIONS
+from integration.simulator.records.people import Group, Person, make_contacts
+from integration.simulator.records.record_fields import COLLECTIONS, Record, list_fields, make_record
 from integration.simulator.records.store import Collection
 
 GROUP_COLLECTIONS = ("ringgroups", "queues")

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from integration.simulator.records.people import CUSTOMER_ID, Person
-from integration.simulator.records.record_fields import copy_attributes, make_record
-
-Record = dict[str, Any]
+from integration.simulator.records.record_fields import Record, copy_attributes, make_record
 
 
 def user_record(person: Person) -> Record:

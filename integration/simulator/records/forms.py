@@ -14,9 +14,7 @@ from integration import catalogue
 from integration.catalogue.shapes import FieldType
 from integration.simulator.http import bodies
 from integration.simulator.http.bodies import Check, Form
-from integration.simulator.records.seeds import list_code_values
-
-Record = dict[str, Any]
+from integration.simulator.records.record_fields import list_code_values
 
 # The meanings of monitor_state are undocumented. A live call has `A` while the user's setting records it.
 MONITOR_STATES = {"start": "A", "resume": "A", "A": "A", "pause": "P", "P": "P"}

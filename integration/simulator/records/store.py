@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from integration.simulator.records.people import Person
-
-Record = dict[str, Any]
+from integration.simulator.records.record_fields import Record
 
 
 @dataclass(slots=True)

@@ -15,9 +15,7 @@ from functools import partial
 from typing import Any
 
 from integration.simulator.records.account_state import AccountState
-from integration.simulator.records.record_fields import list_fields
-
-Record = dict[str, Any]
+from integration.simulator.records.record_fields import Record, list_fields
 
 _SOURCES = (("search", "organic"), ("search", "cpc"), ("newsletter", "email"), ("leaflet", "print"))
 

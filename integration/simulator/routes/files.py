@@ -14,9 +14,8 @@ from integration import catalogue
 from integration.simulator.context import get_current_user, get_world
 from integration.simulator.http.responses import ErrorResponse, make_accepted_response, make_item_response
 from integration.simulator.media import audio, canned
-from integration.simulator.routes.record_checks import get_permitted_record, get_readable_collection
-
-Record = dict[str, Any]
+from integration.simulator.records.record_fields import Record
+from integration.simulator.routes.reads import get_permitted_record, get_readable_collection
 
 _FILES: dict[str, tuple[tuple[str, ...], str, Callable[[Record], bytes | str]]] = {
     # Range is ignored, as observed (docs/platform.md#6-files).

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from flask import Flask, Response
 
 from integration.core import clock
 from integration.simulator.calls import records
 from integration.simulator.calls.legs import CallOptions, CallPlan, Leg
+from integration.simulator.calls.records import add_webcall
 from integration.simulator.calls.traffic import RunningCall
-from integration.simulator.calls.webcalls import add_webcall
 from integration.simulator.context import get_current_user, get_simulator_context, get_world
 from integration.simulator.http import bodies
 from integration.simulator.http.responses import (
@@ -21,9 +19,7 @@ from integration.simulator.http.responses import (
 )
 from integration.simulator.records import numbers
 from integration.simulator.records.forms import MONITOR_STATES, make_form
-from integration.simulator.routes.record_checks import get_permitted_record
-
-Record = dict[str, Any]
+from integration.simulator.routes.reads import get_permitted_record
 
 _MAX_CALL_RATE = 0.15
 """Highest price per minute of web calls: the observed default of max_call_rate."""

@@ -1,14 +1,23 @@
-"""Routes that read collections and records which the user may read."""
+"""Routes that read collections and records which the user may read.
+
+`include=` embeds related records, `fields[…]` selects fields. `users` and `ddis` of ring groups and queues
+are specified or observed (docs/platform.md#3-collections); `users` of pickup groups and user groups is
+invented.
+The specification's examples show other resources at most paths below one user, contact, CDR or live call;
+here the paths return the records that they name.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from flask import Flask, Response, g, request
 
 from integration.catalogue import OPERATIONS
 from integration.catalogue.undocumented_operations import UNDOCUMENTED_OPERATIONS
+from integration.core import clock
+from integration.simulator.calls.world import World
 from integration.simulator.context import get_current_user, get_world
 from integration.simulator.http import filters
 from integration.simulator.http.responses import (
@@ -16,17 +25,90 @@ from integration.simulator.http.responses import (
     make_item_response,
     make_json_response,
     make_list_response,
+    make_no_content_response,
+    make_validation_error,
 )
+from integration.simulator.media import canned
 from integration.simulator.records.directory import me_record
-from integration.simulator.records.seeds import CODE_FIELDS, COLLECTIONS, list_codes
-from integration.simulator.routes.record_checks import get_permitted_record, get_readable_collection
-from integration.simulator.routes.relations import expand_record
+from integration.simulator.records.people import Person
+from integration.simulator.records.record_fields import (
+    CODE_FIELDS,
+    COLLECTIONS,
+    Record,
+    copy_attributes,
+    list_codes,
+)
+from integration.simulator.records.store import Collection
 
-Record = dict[str, Any]
+RecordTest = Callable[[Record], bool]
 
 _PATHS = frozenset(
     operation.path for operation in OPERATIONS + UNDOCUMENTED_OPERATIONS if operation.method == "GET"
 )
+_REFERENCES = {
+    **dict.fromkeys(("ddis", "ddi_e164"), "ddis"),
+    **dict.fromkeys(("user_id", "extension_id", "users"), "users"),
+    "button_id": "callmeback/buttons",
+    "call_me_back_setting_id": "callmeback/settings",
+    "campaign_id": "calltracking/campaigns",
+    "post_call_ivr_id": "ivrs",
+    "users groups": "usergroups",
+}
+"""Referenced collections by body field, or by 'collection field'."""
+
+
+def _has_number(contact: Record) -> RecordTest:
+    numbers = {contact[f"{kind}{n}"] for kind in ("tel", "mobile") for n in ("", "_1", "_2")} - {None, ""}
+    return lambda cdr: cdr["src"] in numbers or cdr["dst"] in numbers
+
+
+_SUBPATHS: dict[tuple[str, str, str], Callable[[Record], RecordTest]] = {
+    ("users", "contacts", "contacts"): lambda user: lambda record: record["user_id"] in (None, user["id"]),
+    ("users", "cdrs", "cdrs"): lambda user: lambda record: bool(record["user_id"] == user["id"]),
+    ("users", "chatmsgs", "chatmsgs"): lambda user: lambda record: bool(record["user_id"] == user["id"]),
+    ("users", "calls", "calls"): lambda user: (
+        lambda call: str(user["id"]) in (call["src_id"], call["dst_id"])
+    ),
+    ("contacts", "cdrs", "cdrs"): _has_number,
+    ("cdrs", "notes", "cdrs/notes"): lambda cdr: lambda note: bool(note["cdr_id"] == cdr["id"]),
+}
+"""Tests that a record belongs to a parent.
+
+The keys are the collection of the parent, the last part of the path, and the collection of the records.
+"""
+
+
+def _list_agents(world: World, record: Record) -> list[Record]:
+    group = world.get_group(record["id"])
+    return [
+        copy_attributes(person, "id first_name last_name ext email")
+        | {"status": group.logged_in.get(person.id, True)}
+        for person in group.members
+    ]
+
+
+def _list_ddis(world: World, record: Record) -> list[Record]:
+    group = world.get_group(record["id"])
+    return world.list_ddis(group.target_type, group.id)
+
+
+def _list_users(world: World, is_member: Callable[[Person], bool]) -> list[Record]:
+    return [world.collections["users"].records[person.id] for person in world.people if is_member(person)]
+
+
+_RELATIONS: dict[tuple[str, str], Callable[[World, Record], list[Record]]] = {
+    ("ringgroups", "users"): _list_agents,
+    ("ringgroups", "ddis"): _list_ddis,
+    ("queues", "users"): _list_agents,
+    ("queues", "ddis"): _list_ddis,
+    ("pickupgroups", "users"): lambda world, record: _list_users(
+        world, lambda person: person.pickup_group_id == record["id"]
+    ),
+    ("usergroups", "users"): lambda world, record: _list_users(
+        world, lambda person: record["id"] in person.group_ids
+    ),
+}
+"""Functions that list related records, by collection and name of the relation."""
 
 
 def add_routes(app: Flask, collections: Iterable[str]) -> None:
@@ -44,8 +126,13 @@ def add_routes(app: Flask, collections: Iterable[str]) -> None:
             app.get(f"/{name}", endpoint=f"list {name}")(_make_list_view(name))
         if not _PATHS.isdisjoint((f"/{name}/{{id}}", f"/{name}/{{e164}}")):
             app.get(f"/{name}/<key>", endpoint=f"read {name}")(_make_item_view(name))
-    for name in (name for name, seeds in COLLECTIONS.items() if "codes" in seeds):
-        app.get(f"/{name}/dictionaries", endpoint=f"codes {name}")(_make_dictionary_view(name))
+        if "codes" in COLLECTIONS[name]:
+            app.get(f"/{name}/dictionaries", endpoint=f"codes {name}")(_make_dictionary_view(name))
+    for (parent, segment, name), make_test in _SUBPATHS.items():
+        view = _make_subpath_view(parent, name, make_test)
+        app.get(f"/{parent}/<key>/{segment}", endpoint=f"{parent} {segment}")(view)
+    _add_user_routes(app)
+    _add_call_routes(app)
 
 
 def _make_list_view(name: str) -> Any:
@@ -60,18 +147,101 @@ def _make_list_view(name: str) -> Any:
 def _make_item_view(name: str) -> Any:
     def read_record(key: str) -> Response:
         with get_world().lock:
-            record = get_permitted_record(name, key)
-            full_record = get_world().collections[name].item(record)
+            full_record = get_world().collections[name].item(get_permitted_record(name, key))
             return make_item_response(expand_record(name, full_record), path=f"/{name}/{key}")
 
     return read_record
 
 
 def _make_dictionary_view(name: str) -> Any:
-    def list_dictionary() -> Response:
-        return make_list_response(*select_page(list_codes(name), CODE_FIELDS))
+    return lambda: make_list_response(*select_page(list_codes(name), CODE_FIELDS))
 
-    return list_dictionary
+
+def _make_subpath_view(parent: str, name: str, make_test: Callable[[Record], RecordTest]) -> Any:
+    def list_records(key: str) -> Response:
+        collection = get_world().collections[name]
+        with get_world().lock:
+            belongs_to_parent = make_test(get_permitted_record(parent, key))
+            # Notes have no owner. Everybody who can read the CDR can read them.
+            records = (
+                collection.list_visible(get_current_user())
+                if collection.owners
+                else collection.iterate_records()
+            )
+            return make_page_response(name, [record for record in records if belongs_to_parent(record)])
+
+    return list_records
+
+
+def _get_user(key: str) -> Person:
+    """Return the user of a path.
+
+    Raises ErrorResponse if the current user may not read it.
+    """
+    person = get_world().find_person(get_permitted_record("users", key)["id"])
+    assert person is not None
+    return person
+
+
+def _add_user_routes(app: Flask) -> None:
+    @app.get("/users/<key>/smsthreads/<first>/<second>")
+    @app.get("/users/<key>/sms/threads/<first>/<second>", endpoint="sms_threads")
+    def list_sms_thread(key: str, first: str, second: str) -> Response:
+        """List the SMS of a user between two numbers, oldest first."""
+        ends = {first.removeprefix("+"), second.removeprefix("+")}
+        with get_world().lock:
+            person = _get_user(key)
+            rows = get_world().collections["sms"].records.values()
+            messages = [r for r in rows if r["user_id"] == person.id and {r["from"], r["to"]} == ends]
+            messages.sort(key=lambda record: (record["created_at"], record["id"]))
+            return make_page_response("sms", messages)
+
+    @app.get("/users/<key>/audio")
+    def read_audio_settings(key: str) -> Response:
+        """Return the user's audio settings: the announcement of the mailbox.
+
+        Fields are invented.
+        """
+        person = _get_user(key)
+        announcement_id = person.vm_announcement_id
+        settings = {"user_id": person.id, "language": "en", "vm_announcement_id": announcement_id}
+        settings["custom"] = announcement_id is not None
+        return make_item_response(settings, path=f"/users/{person.id}/audio")
+
+    @app.delete("/users/<key>/audio")
+    def reset_audio(key: str) -> Response:
+        with get_world().lock:
+            _get_user(key).vm_announcement_id = None
+        return make_no_content_response()
+
+
+def _add_call_routes(app: Flask) -> None:
+    @app.get("/calls/<key>/trace")
+    def list_trace(key: str) -> Response:
+        """List the SIP messages so far as JSON. Fields are invented.
+
+        The response is JSON because only paths with a file extension return files.
+        """
+        call = get_permitted_record("calls", key)
+        messages = canned.list_sip_messages(call["id"], clock.utc_text(call["start_time"]))
+        is_connected = call["connected_at"] is not None
+        count = canned.CONNECTED_MESSAGES if is_connected else canned.RINGING_MESSAGES
+        return make_list_response(*select_page(messages[:count], tuple(messages[0])))
+
+    @app.get("/calls/<key>/monitors")
+    def list_monitors(key: str) -> Response:
+        """List the recordings of a live or ended call.
+
+        Raises ErrorResponse for an unknown call.
+        """
+        world = get_world()
+        with world.lock:
+            visible = world.collections["monitors"].list_visible(get_current_user())
+            recordings = [record for record in visible if str(record["live_id"]) == key]
+            cdrs = world.collections["cdrs"].records.values()
+            if not recordings and not any(str(cdr["live_id"]) == key for cdr in cdrs):
+                get_permitted_record("calls", key)
+            return make_page_response("monitors", recordings)
 
 
 def make_page_response(name: str, records: Iterable[Record]) -> Response:
@@ -100,3 +270,63 @@ def select_page(
         return filters.select(records, fields, arguments, unfilterable=unfilterable)
     except filters.QueryRefused as error:
         raise ErrorResponse(400, str(error)) from error
+
+
+def expand_record(name: str, record: Record) -> Record:
+    """Apply `include=` and `fields[…]` of the request to a record of collection `name`."""
+    result = _pick_fields(record, name)
+    for relation_name in request.args.get("include", "").split(","):
+        list_related = _RELATIONS.get((name, relation_name))
+        if list_related is not None:
+            related = list_related(get_world(), record)
+            result = {**result, relation_name: [_pick_fields(entry, relation_name) for entry in related]}
+    return result
+
+
+def _pick_fields(record: Record, name: str) -> Record:
+    """Return the fields of a record of `name` that the request selects, by default all of them."""
+    field_names = request.args.get(f"fields[{name}]")
+    if field_names is None:
+        return record
+    return {field_name: record[field_name] for field_name in field_names.split(",") if field_name in record}
+
+
+def check_references(name: str, fields: Record) -> None:
+    """Check that the records to which a body refers exist.
+
+    `name`: collection of the body. Raises ErrorResponse.
+    """
+    for field_name, value in fields.items():
+        target = _REFERENCES.get(f"{name} {field_name}") or _REFERENCES.get(field_name)
+        if target is None or value is None:
+            continue
+        for entry in value if isinstance(value, list) else [value]:
+            key = entry.get("id") if isinstance(entry, dict) else entry
+            if get_world().collections[target].find(str(key)) is None:
+                raise make_validation_error(field_name)
+
+
+def get_readable_collection(name: str) -> Collection:
+    """Return collection `name`.
+
+    Raises ErrorResponse if the user cannot read any of its records.
+    """
+    collection = get_world().collections[name]
+    if not collection.owners and not get_current_user().is_root:
+        raise ErrorResponse(403, "Access denied")
+    return collection
+
+
+def get_permitted_record(name: str, key: str, *, for_write: bool = False) -> Record:
+    """Return record `key` of collection `name`.
+
+    Raises ErrorResponse if it does not exist or the user cannot read it (`for_write`: change it).
+    """
+    collection = get_readable_collection(name)
+    record = collection.find(key)
+    if record is None:
+        raise ErrorResponse(404, "Resource not found")
+    is_allowed = collection.can_write if for_write else collection.can_read
+    if not is_allowed(record, get_current_user()):
+        raise ErrorResponse(403, "Access denied")
+    return record

@@ -1,0 +1,241 @@
+"""Activity beside calls: texts, faxes, invoices, notes, chats, visits of the website, report schedules.
+
+Transactions are not in the specification (docs/platform.md#7-resources), which shows no fields of
+notes either; they are invented. In records of report schedules `emails` and `frequency` are text, as in the
+specification: comma-separated addresses, and a JSON object.
+"""
+
+from __future__ import annotations
+
+import random
+from datetime import datetime, timedelta
+from typing import Any
+
+import orjson
+
+from integration.core import clock
+from integration.simulator.records import numbers
+from integration.simulator.records.account_state import AccountState
+from integration.simulator.records.people import Person
+from integration.simulator.records.record_fields import SEEDS, Record
+
+
+def make_conversation(rng: random.Random, agent: str, seconds: int) -> dict[str, Any]:
+    """Make transcript, summary and ratings of a recording, by field of its record."""
+    topic, question, answer, closing = rng.choice(SEEDS["words"]["topics"])
+    lines = [
+        ("Agent", f"Good morning, {agent} speaking, how can I help?"),
+        ("Caller", question),
+        ("Agent", answer),
+        ("Caller", closing),
+    ]
+    score = rng.choices(range(1, 11), weights=(1, 1, 2, 2, 3, 4, 6, 7, 5, 3))[0]
+    timeline = [
+        {"at": round(seconds * n / len(lines), 1), "speaker": speaker.lower()}
+        for n, (speaker, _) in enumerate(lines)
+    ]
+    return {
+        "transcript": " ".join(text for _, text in lines),
+        "transcript_speakers": "\n".join(f"{speaker}: {text}" for speaker, text in lines),
+        "summary": f"The caller asked about {topic}. {agent} answered.",
+        "sentiment": "negative" if score <= 3 else "neutral" if score <= 6 else "positive",
+        "cx_score": score,
+        "metadata": {"timeline": timeline},
+    }
+
+
+def choose_sms_pair(rng: random.Random) -> tuple[str, str]:
+    """Choose an SMS from outside and its reply."""
+    question, answer = rng.choice(SEEDS["words"]["sms_pairs"])
+    return question, answer
+
+
+def choose_voice_message(rng: random.Random) -> str:
+    return str(rng.choice(SEEDS["words"]["voice_messages"]))
+
+
+def add_fax(state: AccountState, rng: random.Random, created_at: float) -> Record:
+    """Add a fax at Unix time `created_at`; three in four are inbound."""
+    own_number = next(line["e164"] for line in state.ddis if line["fax_enabled"])
+    outside_number = numbers.make_london_number(rng.randrange(900, 1000))
+    inbound = rng.random() < 0.75
+    sender, receiver = (outside_number, own_number) if inbound else (own_number, outside_number)
+    pages = rng.choices((1, 2, 3, 6), weights=(6, 3, 2, 1))[0]
+    time_text = clock.utc_text(created_at).translate(str.maketrans("", "", "-: "))
+    return state.create(
+        "faxes",
+        **{"from": sender, "to": receiver},
+        created_at=clock.utc_text(created_at),
+        filename=f"fax-to-{receiver}-from-{sender}-at-{time_text}.pdf",
+        pages=pages,
+        status=2 if rng.random() < 0.05 else 1,
+        type=1 if inbound else 2,
+        charge=0.0 if inbound else round(0.05 * pages, 2),
+    )
+
+
+def add_transactions(state: AccountState) -> None:
+    """Add a transaction for the first of each of twelve months, and a pending one of two hours ago."""
+    day = clock.parse_utc(clock.utc_text(state.start))
+    assert day is not None
+    created_times = [clock.utc_text(state.start - 7200)]
+    for _ in range(12):
+        day = day.replace(day=1, hour=4, minute=0, second=0)
+        created_times.append(clock.utc_text(day))
+        day -= timedelta(days=1)
+    rng = random.Random(f"transactions {state.seed}")
+    for created_at in sorted(created_times):
+        state.create("transactions", created_at=created_at, amount=round(40 + rng.random() * 60, 2))
+    list(state.collections["transactions"].records.values())[-1]["result"] = "PENDING"
+
+
+def add_note(
+    state: AccountState, cdr: Record, user_id: int | None, note_text: str, created_at: float
+) -> Record:
+    """Add a note to `cdr` and count the note in its `nb_notes`."""
+    cdr["nb_notes"] += 1
+    stamp = clock.utc_text(created_at)
+    return state.create("cdrs/notes", cdr_id=cdr["id"], user_id=user_id, text=note_text, created_at=stamp)
+
+
+def seed_notes(state: AccountState) -> None:
+    """Add random notes and labels to the last 1,000 CDRs."""
+    rng = random.Random(f"notes {state.seed}")
+    labels = [label["name"] for label in state.collections["calllabels"].records.values()][:3]
+    connected_cdrs = [
+        cdr
+        for cdr in list(state.collections["cdrs"].records.values())[-1000:]
+        if cdr["billsec"] and cdr["user_id"]
+    ]
+    for cdr in connected_cdrs:
+        draw = rng.random()
+        if draw < 0.05:
+            cdr["labels"] = rng.sample(labels, rng.choice((1, 1, 2)))
+        if 0.03 < draw < 0.06:
+            call_started = clock.parse_utc(cdr["calldate"])
+            assert call_started is not None
+            noted_at = call_started.timestamp() + cdr["duration"] + 40
+            add_note(state, cdr, cdr["user_id"], rng.choice(SEEDS["words"]["notes"]), noted_at)
+
+
+_VISITORS = SEEDS["visitors"]
+_REFERERS = (None, "https://search.example.net/")
+
+
+def add_chat(state: AccountState, rng: random.Random, operator: Person, started_at: float) -> Record:
+    """Add an ended chat with its messages; return the chat.
+
+    `started_at` is a Unix time.
+    """
+    chat_id = state.new_id("chats")
+    question, answer = choose_sms_pair(rng)
+    name, (city, place) = rng.choice(_VISITORS["names"]), rng.choice(_VISITORS["places"])
+    lines = [
+        ("visitor", question, rng.randrange(2, 10)),
+        ("operator", f"Hello, {operator.first_name} here. {answer}", rng.randrange(15, 60)),
+        ("visitor", "Thank you!", rng.randrange(10, 90)),
+    ]
+    sent_at = started_at
+    for sender_kind, message, wait_seconds in lines:
+        sent_at += wait_seconds
+        state.create(
+            "chatmsgs",
+            **{"from": sender_kind},
+            chat_id=chat_id,
+            user_id=operator.id,
+            name=name if sender_kind == "visitor" else operator.name,
+            message=message,
+            created_at=clock.utc_text(sent_at),
+        )
+    return state.create(
+        "chats",
+        id=chat_id,
+        operator_id=operator.id,
+        created_at=clock.utc_text(started_at),
+        duration=int(sent_at) - int(started_at),
+        operator_ua=_VISITORS["browsers"][0],
+        visitor_id=f"v{rng.getrandbits(48):012x}",
+        visitor_name=name,
+        visitor_email=f"{name.lower()}@example.net",
+        visitor_ip=f"198.51.100.{rng.randrange(1, 255)}",
+        visitor_city=city,
+        visitor_geo=place,
+        visitor_referer=rng.choice(_REFERERS),
+        visitor_ua=rng.choice(_VISITORS["browsers"]),
+    )
+
+
+def record_visit(state: AccountState, phone: str, visited_at: float) -> None:
+    """Record a use of the widget by the visitor `phone`.
+
+    An unknown number creates a visitor. `visited_at` is a Unix time.
+    """
+    visitors = state.collections["callmeback/visitors"].records.values()
+    visitor = next((record for record in visitors if record["phone"] == phone), None)
+    if visitor is None:
+        rng, is_american = random.Random(f"visitor {phone}"), phone.startswith("1")
+        visitor = state.create(
+            "callmeback/visitors",
+            phone=phone,
+            country="US" if is_american else "GB",
+            city="Boston" if is_american else rng.choice(_VISITORS["cities"]),
+            ip=f"192.0.2.{rng.randrange(1, 255)}",
+            ua=rng.choice(_VISITORS["browsers"]),
+            landing_page="https://example.com" + rng.choice(_VISITORS["pages"]),
+            referer=rng.choice(_REFERERS),
+            created_at=clock.utc_text(visited_at),
+        )
+    visitor["nb_calls"] += 1
+    visitor["last_seen_at"] = clock.utc_text(visited_at)
+
+
+def choose_visitor_phone(rng: random.Random) -> str:
+    """Choose the number of a website visitor.
+
+    Other calls rarely use numbers of this range.
+    """
+    return numbers.make_mobile_number(rng.randrange(700, 1000))
+
+
+def compute_next_run(record: Record, now: float) -> str | None:
+    """Compute the UTC time of the next run after Unix time `now`.
+
+    Returns None for a paused or ended schedule. Runs start at full hours.
+    """
+    if record["status"] != "A":
+        return None
+    frequency = orjson.loads(record["frequency"])
+    hours = frequency.get("time_of_day") or [6]
+    candidate = clock.parse_utc(clock.utc_text(now))
+    assert candidate is not None
+    candidate = candidate.replace(minute=0, second=0)
+    for _ in range(24 * 62):
+        candidate += timedelta(hours=1)
+        stamp = clock.utc_text(candidate)
+        if record["end_at"] and stamp > record["end_at"]:
+            return None
+        if (
+            candidate.hour in hours
+            and (not record["start_at"] or stamp >= record["start_at"])
+            and _is_scheduled_day(frequency, candidate)
+        ):
+            return stamp
+    return None
+
+
+def _is_scheduled_day(frequency: Record, candidate: datetime) -> bool:
+    if frequency["type"] == "W":
+        return candidate.isoweekday() in [day or 7 for day in frequency.get("day_of_week") or [1]]
+    if frequency["type"] == "M":
+        return candidate.day in (frequency.get("day_of_month") or [1])
+    return True
+
+
+def set_schedule_times(state: AccountState) -> None:
+    """Set the times of the seeded schedules."""
+    for record in state.collections["reportschedules"].records.values():
+        record["created_at"] = clock.utc_text(state.start - 90 * 86400)
+        record["next_run_at"] = compute_next_run(record, state.start)
+        if record["status"] == "A":
+            midnight = state.start - state.start % 86400
+            record["last_run_at"] = clock.utc_text(midnight - 4 * 86400 + 6 * 3600)
