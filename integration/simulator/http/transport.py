@@ -121,10 +121,11 @@ class Handler(WSGIRequestHandler):
             # (docs/platform.md#15-rate-limits).
             header_lines += ["Too Many Requests\x01: slow down", "no colon here at all"]
             self.close_connection = True
-        has_length = not status.startswith("204") and wire_fault.no_length is None
-        header_lines += [
-            f"{name}: {value}" for name, value in headers if has_length or name.lower() != "content-length"
-        ]
+        # A streamed response has no Content-Length of its own; the response to HEAD has that of its body.
+        length = dict(headers).get("Content-Length", str(len(body)))
+        header_lines += [f"{name}: {value}" for name, value in headers if name != "Content-Length"]
+        if not status.startswith("204") and wire_fault.no_length is None:
+            header_lines.append(f"Content-Length: {length}")
         sent_share = wire_fault.truncate if wire_fault.truncate is not None else wire_fault.no_length
         if sent_share is not None:
             body = body[: int(len(body) * sent_share)]
