@@ -72,7 +72,7 @@ def command(
     control it, from this host only.
     """
     # Imported here because the help needs no web framework.
-    from integration.simulator import serve
+    from integration.simulator import embed
 
     if speed <= 0:
         raise ConfigurationError([f"--speed: must be above 0, not {speed:g}"])
@@ -85,7 +85,7 @@ def command(
             [f"--time-zone: no time zone is named {time_zone!r}. Use a name like Europe/London."]
         ) from error
     try:
-        serve.run(
+        embed.run(
             host=host,
             port=port,
             seed=seed,

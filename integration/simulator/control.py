@@ -4,7 +4,7 @@
 |---|---|---|
 | POST /calls | see below | plays a call; returns its records and events |
 | GET /calls/{leg id} | | records and events of a call so far |
-| POST /sms | `from`, `to`, `message`, `user` (null: none), `translated`, `silent` | receives an SMS |
+| POST /sms | `from`, `to`, `message`, `user` (null: none), `silent` | receives an SMS |
 | POST /webhook | `url` (null: none) | sets the target of webhooks |
 | GET /webhooks | query `after` | deliveries and the receiver's responses |
 | POST /webhooks/wait | `seconds` | waits until every webhook was attempted once |
@@ -54,7 +54,7 @@ from integration.simulator.http.faults import InvalidFaultSpec
 from integration.simulator.records.people import Group, Person
 from integration.simulator.records.record_fields import Record, copy_attributes
 
-_SMS_KEYS = frozenset({"from", "to", "message", "user", "translated", "silent"})
+_SMS_KEYS = frozenset({"from", "to", "message", "user", "silent"})
 _LOOPBACK = ("127.", "::1", "::ffff:127.")
 
 
@@ -159,7 +159,6 @@ def _add_call_routes(app: Flask, context: SimulatorContext) -> None:
             str(body.get("message", "Hello, this is a test message")),
             person,
             clock.unix(),
-            translated=bool(body.get("translated")),
         )
         return _make_json_response({"sms": record, "event": event}, 201)
 

@@ -1,12 +1,15 @@
-"""Simulator inside the current process, for tests and the demo: `start(seed=1).url`."""
+"""Simulator inside the current process, `start(seed=1).url`, or as a process of its own."""
 
 from __future__ import annotations
 
 import gc
 import random
+import signal
 import ssl
+import threading
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from zoneinfo import ZoneInfo
 
 from integration.core import clock
@@ -23,6 +26,9 @@ from integration.simulator.http.transport import SimulatorServer
 from integration.simulator.records.authentication import TOKEN_IDLE_SECONDS, LoginService
 from integration.simulator.records.people import Person
 from integration.simulator.server import create_app
+
+_SIGNAL_POLL_SECONDS = 0.5
+"""Maximum seconds from a signal to the stop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,3 +156,26 @@ def _seed_without_gc(world: World, cdrs: int) -> None:
     finally:
         if was_gc_enabled:
             gc.enable()
+
+
+def run(**options: Any) -> None:
+    """Run a simulator until SIGTERM or SIGINT.
+
+    `options` are those of `start`. The URL and the credentials of two users are printed on standard
+    output.
+    """
+    stop_requested = threading.Event()
+    for signal_number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(signal_number, lambda *_: stop_requested.set())
+    simulator = start(**options)
+    admin, ordinary = simulator.admin, simulator.ordinary_user
+    print(f"Simulator: {simulator.url}")
+    print(f"Administrator: {admin.email}")
+    print(f"Password: {admin.password}")
+    print(f"User id: {admin.id}")
+    print(f"API key: {admin.api_key}")
+    print(f"Ordinary user: {ordinary.email} {ordinary.password} {ordinary.id} {ordinary.api_key}", flush=True)
+    # With a time limit: the handler runs on this thread, which a signal to another thread does not wake.
+    while not stop_requested.wait(_SIGNAL_POLL_SECONDS):
+        pass
+    simulator.stop()

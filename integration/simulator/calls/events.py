@@ -93,21 +93,15 @@ def recording_event(event_id: str, unix_time: float, monitor: Record, leg: Leg) 
     }
 
 
-def sms_event(event_id: str, unix_time: float, sms: Record, *, translated: bool = False) -> Record:
-    """Build the webhook body of a received SMS.
-
-    `translated`: use the field names of the Portuguese documentation (docs/platform.md#9-events).
-    """
-    name_key, event_name, text_key = (
-        ("nome_do_evento", "sms.recebido", "texto") if translated else ("event_name", "sms.received", "text")
-    )
+def sms_event(event_id: str, unix_time: float, sms: Record) -> Record:
+    """Build the webhook body of a received SMS."""
     return {
         "id": event_id,
         "event_time": clock.utc_text(unix_time),
-        name_key: event_name,
+        "event_name": "sms.received",
         "customer_id": CUSTOMER_ID,
         "user_id": sms["user_id"],
         "from_no": sms["from"],
         "to_no": sms["to"],
-        text_key: sms["message"],
+        "text": sms["message"],
     }

@@ -7,11 +7,11 @@ most one that rings beside it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from integration.simulator.calls.legs import CallPlan, Leg, Step
+from integration.simulator.calls.legs import NO_ANSWER, CallPlan, Leg, Step
 
 _PAUSE_SECONDS = 3.0
 """Seconds between two calls of a user."""
@@ -47,20 +47,26 @@ class Occupancy:
 
     def find_start(self, plan: CallPlan, earliest: float) -> float:
         """Return the first time from `earliest` at which all users are free."""
-        spans = list_busy_spans(plan)
-        start = earliest
+        spans, start = list_busy_spans(plan), earliest
         while True:
-            delay = max(
-                (self._measure_overlap(user_id, span, start) for user_id, span in spans.items()), default=0
-            )
-            if delay <= 0:
+            delays = [
+                delay
+                for user_id, span in spans.items()
+                for delay in self._list_overlaps(user_id, self._plan_booking(plan, span, start))
+            ]
+            if not delays or max(delays) <= 0:
                 return start
             # Without the margin a rounding error could repeat the loop for ever.
-            start += delay + 0.01
+            start += max(delays) + 0.01
 
     def is_free(self, user_id: int, begin: float, end: float) -> bool:
         return all(
             end <= booking.begin or booking.end <= begin for booking in self._bookings.get(user_id, ())
+        )
+
+    def _plan_booking(self, plan: CallPlan, span: Span, start: float) -> _Booking:
+        return _Booking(
+            start + span.begin / self.speed, start + (span.end + _PAUSE_SECONDS) / self.speed, plan
         )
 
     def book(self, plan: CallPlan, start: float, now: float) -> None:
@@ -70,27 +76,17 @@ class Occupancy:
         """
         for user_id, span in list_busy_spans(plan).items():
             current = [booking for booking in self._bookings.get(user_id, ()) if booking.end > now]
-            begin, end = start + span.begin / self.speed, start + (span.end + _PAUSE_SECONDS) / self.speed
-            self._bookings[user_id] = [*current, _Booking(begin, end, plan)]
+            self._bookings[user_id] = [*current, self._plan_booking(plan, span, start)]
 
     def release(self, plan: CallPlan) -> None:
         for user_id, bookings in self._bookings.items():
             self._bookings[user_id] = [booking for booking in bookings if booking.plan is not plan]
 
-    def _measure_overlap(self, user_id: Occupant, span: Span, start: float) -> float:
-        """Return the seconds until the last conflicting booking ends.
-
-        Returns 0 without a conflict.
-        """
-        begin, end = start + span.begin / self.speed, start + (span.end + _PAUSE_SECONDS) / self.speed
-        return max(
-            (
-                booking.end - begin
-                for booking in self._bookings.get(user_id, ())
-                if booking.begin < end and begin < booking.end
-            ),
-            default=0.0,
-        )
+    def _list_overlaps(self, user_id: Occupant, planned: _Booking) -> Iterator[float]:
+        """Yield the seconds until each conflicting booking ends."""
+        for booking in self._bookings.get(user_id, ()):
+            if booking.begin < planned.end and planned.begin < booking.end:
+                yield booking.end - planned.begin
 
 
 def list_user_ids(leg: Leg) -> list[int]:
@@ -114,21 +110,16 @@ def is_on_other_call(leg: Leg, live_legs: Iterable[Leg], *, counts_ringing: bool
 
 def plan_unanswered_end(plan: CallPlan) -> list[Step]:
     """Plan the immediate end of a call whose user cannot answer."""
-    open_legs = [leg for leg in plan.legs if leg.started_at and leg.ended_at is None]
-    steps = []
+    open_legs, end = (
+        [leg for leg in plan.legs if leg.started_at and leg.ended_at is None],
+        CallPlan("end", []),
+    )
     for leg in open_legs:
-        is_inbound_without_answer = not leg.is_outbound and leg.user is not None and leg.connected_at is None
-        steps.append(
-            Step(
-                0.0,
-                leg,
-                "missed" if is_inbound_without_answer else "hangup",
-                cause="No Answer",
-                by="caller",
-                final=is_inbound_without_answer and leg is open_legs[-1],
-            )
-        )
-    return steps
+        if leg.is_outbound or leg.user is None or leg.connected_at is not None:
+            end.hang_up(0.0, leg, "caller", NO_ANSWER)
+        else:
+            end.miss(0.0, leg, "caller", is_final=leg is open_legs[-1])
+    return end.steps
 
 
 def list_busy_spans(plan: CallPlan) -> dict[Occupant, Span]:

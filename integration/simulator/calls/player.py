@@ -97,14 +97,7 @@ class Player:
             return records.add_voicemail(self.world, plan.message, text)
 
     def receive_sms(
-        self,
-        sender: str,
-        receiver: str,
-        text: str,
-        user: Person | None,
-        unix_time: float,
-        *,
-        translated: bool = False,
+        self, sender: str, receiver: str, text: str, user: Person | None, unix_time: float
     ) -> tuple[Record, Record | None]:
         """Store an SMS from outside.
 
@@ -112,9 +105,7 @@ class Player:
         """
         with self.world.lock:
             record = records.add_sms(self.world, unix_time, sender, receiver, text, user, is_inbound=True)
-            return record, self._send(
-                unix_time, lambda id_: sms_event(id_, unix_time, record, translated=translated)
-            )
+            return record, self._send(unix_time, lambda id_: sms_event(id_, unix_time, record))
 
     def send_sms(self, user: Person, sender: str, receiver: str, text: str, unix_time: float) -> Record:
         with self.world.lock:

@@ -218,8 +218,6 @@ def add_webcall(state: AccountState, plan: CallPlan, started_at: float) -> Recor
         calldate=clock.utc_text(started_at),
         from_rate=_get_rate(first_number),
         to_rate=_get_rate(second_number),
-        **dict.fromkeys(("from_duration", "to_duration"), 0),
-        **dict.fromkeys(("from_charge", "to_charge", "charge"), 0.0),
     )
     return plan.webcall
 

@@ -44,13 +44,9 @@ class Delivery:
         return {
             **{key: self.event.get(key) for key in ("id", "call_id")},
             **copy_attributes(self, "number state event"),
-            "name": get_event_name(self.event),
+            "name": self.event["event_name"],
             "tries": list(self.attempts),
         }
-
-
-def get_event_name(event: Record) -> str:
-    return str(event.get("event_name") or event["nome_do_evento"])
 
 
 class WebhookSender:
@@ -103,7 +99,7 @@ class WebhookSender:
         """Queue a webhook without waiting for its delivery."""
         body = orjson.dumps(event).replace(b"/", b"\\/")
         with self._changed:
-            faults = self.faults.draw("POST", get_event_name(event), for_webhook=True)
+            faults = self.faults.draw("POST", event["event_name"], for_webhook=True)
             due_at = clock.monotonic()
             if "webhook-delay" in faults:
                 due_at += faults["webhook-delay"].get_number(0.0)

@@ -4,17 +4,77 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from integration import catalogue
 from integration.core import clock
-from integration.simulator.records import directory, people
+from integration.simulator.records import people
 from integration.simulator.records.people import Group, Person, make_contacts
 from integration.simulator.records.record_fields import COLLECTIONS, Record, list_fields, make_record
-from integration.simulator.records.store import Collection
 
 GROUP_COLLECTIONS = ("ringgroups", "queues")
+
+
+@dataclass(slots=True)
+class Collection:
+    """Records of a collection by key, in the order of their keys.
+
+    `fields`: names that queries may use; `unfilterable` names are refused in filters.
+    `owners`: fields with the id of the user who may read and change a record; without them only
+    administrators can.
+    `is_shared`: every user can read records without an owner.
+    `can_owner_write`: the owner can change the record.
+    `item`: builds the form of the record's own path.
+    `derive`: returns the records of a collection that is a view of other collections.
+    """
+
+    name: str
+    fields: Sequence[str]
+    owners: tuple[str, ...] = ()
+    is_shared: bool = False
+    can_owner_write: bool = True
+    key: str = "id"
+    item: Callable[[Record], Record] = dict
+    unfilterable: frozenset[str] = frozenset()
+    derive: Callable[[], Iterable[Record]] | None = None
+    records: dict[Any, Record] = field(default_factory=dict)
+
+    def add(self, record: Record) -> Record:
+        self.records[record[self.key]] = record
+        return record
+
+    def remove(self, record: Record) -> None:
+        self.records.pop(record[self.key], None)
+
+    def iterate_records(self) -> Iterable[Record]:
+        return self.records.values() if self.derive is None else self.derive()
+
+    def list_visible(self, person: Person) -> Iterable[Record]:
+        """List the records that `person` may read, in order."""
+        if person.is_root:
+            return self.iterate_records()
+        return [record for record in self.iterate_records() if self.can_read(record, person)]
+
+    def can_read(self, record: Record, person: Person) -> bool:
+        is_unowned = self.is_shared and all(record[name] is None for name in self.owners)
+        return person.is_root or is_unowned or self._is_owned(record, person)
+
+    def can_write(self, record: Record, person: Person) -> bool:
+        return person.is_root or (self.can_owner_write and self._is_owned(record, person))
+
+    def _is_owned(self, record: Record, person: Person) -> bool:
+        return any(record[name] in (person.id, str(person.id)) for name in self.owners)
+
+    def find(self, key: str) -> Record | None:
+        """Return the record with the key `key`, a text from a path."""
+        if self.derive is not None:
+            return next((record for record in self.derive() if str(record.get(self.key)) == key), None)
+        matching_record = self.records.get(key)
+        if matching_record is None and key.isascii() and key.isdigit() and len(key) <= 20:
+            matching_record = self.records.get(int(key))
+        return matching_record
 
 
 class AccountState:
@@ -49,7 +109,7 @@ class AccountState:
         users.can_owner_write, users.item = False, self._make_user_item
         for person in self.people:
             person.cli = self.find_ddi(person)["e164"]
-            users.add(directory.user_record(person))
+            users.add(people.user_record(person))
         for contact in make_contacts(rng, 60, [person.id for person in self.people]):
             self.collections["contacts"].add(contact)
 
@@ -108,7 +168,7 @@ class AccountState:
         assert person is not None
         messages = self.collections["voicemessages"].records.values()
         states = [message["is_new"] for message in messages if message["extension_id"] == person.id]
-        return directory.user_item(person, record, states.count(True), states.count(False))
+        return people.user_item(person, record, states.count(True), states.count(False))
 
     def _make_group_item(self, record: Record) -> Record:
         group = self.get_group(record["id"])

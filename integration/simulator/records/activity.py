@@ -8,7 +8,7 @@ specification: comma-separated addresses, and a JSON object.
 from __future__ import annotations
 
 import random
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import orjson
@@ -198,37 +198,23 @@ def choose_visitor_phone(rng: random.Random) -> str:
 
 
 def compute_next_run(record: Record, now: float) -> str | None:
-    """Compute the UTC time of the next run after Unix time `now`.
+    """Compute the UTC time of the next run, at a full hour of a day after that of Unix time `now`.
 
-    Returns None for a paused or ended schedule. Runs start at full hours.
+    Returns None for a paused schedule.
     """
-    if record["status"] != "A":
-        return None
-    frequency = orjson.loads(record["frequency"])
-    hours = frequency.get("time_of_day") or [6]
-    candidate = clock.parse_utc(clock.utc_text(now))
-    assert candidate is not None
-    candidate = candidate.replace(minute=0, second=0)
-    for _ in range(24 * 62):
-        candidate += timedelta(hours=1)
-        stamp = clock.utc_text(candidate)
-        if record["end_at"] and stamp > record["end_at"]:
-            return None
-        if (
-            candidate.hour in hours
-            and (not record["start_at"] or stamp >= record["start_at"])
-            and _is_scheduled_day(frequency, candidate)
-        ):
-            return stamp
+    frequency, today = orjson.loads(record["frequency"]), clock.parse_utc(clock.utc_text(now))
+    assert today is not None
+    hour = (frequency.get("time_of_day") or [6])[0]
+    for days in range(1, 32 if record["status"] == "A" else 0):
+        moment = today.replace(hour=hour, minute=0, second=0) + timedelta(days)
+        is_scheduled = {
+            "D": True,
+            "W": moment.isoweekday() in [day or 7 for day in frequency.get("day_of_week") or [1]],
+            "M": moment.day in (frequency.get("day_of_month") or [1]),
+        }
+        if is_scheduled[frequency["type"]]:
+            return clock.utc_text(moment)
     return None
-
-
-def _is_scheduled_day(frequency: Record, candidate: datetime) -> bool:
-    if frequency["type"] == "W":
-        return candidate.isoweekday() in [day or 7 for day in frequency.get("day_of_week") or [1]]
-    if frequency["type"] == "M":
-        return candidate.day in (frequency.get("day_of_month") or [1])
-    return True
 
 
 def set_schedule_times(state: AccountState) -> None:

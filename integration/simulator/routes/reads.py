@@ -29,8 +29,8 @@ from integration.simulator.http.responses import (
     make_validation_error,
 )
 from integration.simulator.media import canned
-from integration.simulator.records.directory import me_record
-from integration.simulator.records.people import Person
+from integration.simulator.records.account_state import Collection
+from integration.simulator.records.people import Person, me_record
 from integration.simulator.records.record_fields import (
     CODE_FIELDS,
     COLLECTIONS,
@@ -38,7 +38,6 @@ from integration.simulator.records.record_fields import (
     copy_attributes,
     list_codes,
 )
-from integration.simulator.records.store import Collection
 
 RecordTest = Callable[[Record], bool]
 

@@ -98,17 +98,6 @@ def _write_group(record: Record, fields: Record) -> None:
     apply_fields(record, {field: v for field, v in fields.items() if v is not None or field != "number"})
 
 
-WRITERS: dict[str, Callable[[Record, Record], None]] = {
-    "contacts": _write_contact,
-    "routingrules": _write_routing_rule,
-    "callmeback/settings": _write_widget_setting,
-    "reportschedules": _write_report_schedule,
-    "ringgroups": _write_group,
-    "queues": _write_group,
-}
-"""Functions that set the fields of a body, by collection, with further effects than apply_fields."""
-
-
 def route_calls(name: str, record: Record, fields: Record) -> None:
     """Apply the `fields` of a request, which `record` has now, to the calls of the account."""
     world = get_world()
@@ -194,35 +183,45 @@ def find_bulk_record(name: str, entry: Record) -> Record:
     return make_record(name, e164=number, name=ddi["name"])
 
 
-def _mark_voice_message(record: Record, _: Record) -> None:
+def _write_voice_message(record: Record, fields: Record) -> None:
+    apply_fields(record, fields)
     # Folder 1 holds new messages, 2 messages that were played. Folders are undocumented; this is invented.
     record["is_new"] = record["folder"] == 1
 
 
-def _change_person(record: Record, entry: Record) -> None:
+def _write_user(record: Record, fields: Record) -> None:
+    apply_fields(record, fields)
     person = _find_person(record["id"])
-    person.location_id = entry.get("location_id", person.location_id)
-    person.group_ids = list(entry.get("groups", person.group_ids) or [])
+    person.location_id = fields.get("location_id", person.location_id)
+    person.group_ids = list(fields.get("groups", person.group_ids) or [])
 
 
-def _add_cdr_note(record: Record, entry: Record) -> None:
-    if entry.get("note"):
-        activity.add_note(get_world(), record, get_current_user().id, entry["note"], clock.unix())
+def _write_cdr(record: Record, fields: Record) -> None:
+    apply_fields(record, fields)
+    if fields.get("note"):
+        activity.add_note(get_world(), record, get_current_user().id, fields["note"], clock.unix())
 
 
-def _add_tracked_ddi(record: Record, _: Record) -> None:
+def _write_tracked_ddi(record: Record, fields: Record) -> None:
+    apply_fields(record, fields)
     if record["id"] is None:
         record["id"] = get_world().new_id(_TRACKED_DDIS)
         get_world().collections[_TRACKED_DDIS].add(record)
 
 
-BULK_EFFECTS: dict[str, Callable[[Record, Record], None]] = {
-    "voicemessages": _mark_voice_message,
-    "users": _change_person,
-    "cdrs": _add_cdr_note,
-    _TRACKED_DDIS: _add_tracked_ddi,
+_WRITERS: dict[str, Callable[[Record, Record], None]] = {
+    "contacts": _write_contact,
+    "routingrules": _write_routing_rule,
+    "callmeback/settings": _write_widget_setting,
+    "reportschedules": _write_report_schedule,
+    "ringgroups": _write_group,
+    "queues": _write_group,
+    "voicemessages": _write_voice_message,
+    "users": _write_user,
+    "cdrs": _write_cdr,
+    _TRACKED_DDIS: _write_tracked_ddi,
 }
-"""Further effects of bulk changes beside setting fields, by collection."""
+"""Functions that set the fields of a body, by collection, with further effects than apply_fields."""
 
 
 MAX_IMMEDIATE_DELETES = 20
@@ -253,7 +252,7 @@ def _make_create_view(name: str, _: Operation) -> Any:
             collection = get_readable_collection(name)
             fields = _read_fields(name)
             record = make_new_record(name)
-            WRITERS.get(name, apply_fields)(record, fields)
+            _WRITERS.get(name, apply_fields)(record, fields)
             if not collection.can_write(record, get_current_user()):
                 raise ErrorResponse(403, "Access denied")
             record["id"] = world.new_id(name)
@@ -269,7 +268,7 @@ def _make_change_view(name: str, _: Operation) -> Any:
         with get_world().lock:
             record = get_permitted_record(name, key, for_write=True)
             fields = _read_fields(name, is_change=True)
-            WRITERS.get(name, apply_fields)(record, fields)
+            _WRITERS.get(name, apply_fields)(record, fields)
             route_calls(name, record, fields)
             return _make_record_response(name, record)
 
@@ -319,9 +318,8 @@ def _make_bulk_change_view(name: str, _: Operation) -> Any:
             for entry in entries:
                 check_references(name, entry)
             for record, entry in zip(records, entries, strict=True):
-                apply_fields(record, {field: value for field, value in entry.items() if field != "id"})
-                if name in BULK_EFFECTS:
-                    BULK_EFFECTS[name](record, entry)
+                fields = {field: value for field, value in entry.items() if field != "id"}
+                _WRITERS.get(name, apply_fields)(record, fields)
             return make_list_response([expand_record(name, collection.item(record)) for record in records])
 
     return change_records
