@@ -73,6 +73,7 @@ from integration.sync.writing import deletion_poller
 from integration.web.metrics import groups
 from integration.web.metrics.listener import MetricsListener
 from integration.web.metrics.registry import Metrics
+from integration.workspace import opening_hours
 from integration.workspace.callback_following import mark_unlisted_calls, update_and_announce
 
 if TYPE_CHECKING:
@@ -126,12 +127,16 @@ class Product:
         rules = make_rules(settings)
         call_store = CallStore(rules)
         app_db = open_app_db(data_dir / "house.db", on_broken=on_broken)
+        opening_hours.seed(app_db, settings.calls.usual_hours)
+        with app_db.read() as app_connection:
+            opening_hours.load_rules(app_connection, rules)
         self._syslog_copy = SyslogCopy(app_db, settings.audit.syslog, self.health)
         mirror_db = open_mirror(
             data_dir / "mirror.db",
             on_commit=self._publish_changes,
             on_broken=on_broken,
             on_damaged=on_damaged,
+            is_open=lambda line, utc_text: rules.counting.hours.is_open_at(line, utc_text),
         )
         zone_offsets.update(mirror_db, ZoneInfo(settings.dashboard.timezone))
         rebuild.install(mirror_db, rules)

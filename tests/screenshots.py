@@ -66,6 +66,7 @@ PAGES = {
     "settings-keys": "/settings/keys",
     "settings-outgoing": "/settings/outgoing",
     "settings-screens": "/settings/screens",
+    "settings-hours": "/settings/hours",
     "alerts": "/system/alerts",
     "privacy": "/privacy",
     "privacy-holds": "/privacy/holds",

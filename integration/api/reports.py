@@ -12,7 +12,6 @@ from integration.core.api_responses import ApiError
 from integration.core.calendar_periods import find_period
 from integration.mirror.derived import report_sums
 from integration.mirror.page_queries import reports
-from integration.mirror.page_queries.missed_calls import make_counting_rules
 from integration.mirror.page_queries.reports import Figures
 
 Json = dict[str, Any]
@@ -36,7 +35,7 @@ def read_report(request: ApiRequest, period: str) -> Json:
         raise ApiError(403, "This key sees only its own user's records.")
     today = clock.now().astimezone(request.zone).date()
     first, last = _parse_period(period, today)
-    rules = make_counting_rules(request.context.settings)
+    rules = request.context.rules.counting
     with request.open_databases() as (mirror, _):
         sums = report_sums.read_sums(mirror, first, last, rules, today)
         missed = report_sums.read_missed(mirror, first, last, rules, today)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import click
 
 from integration.cli import config_option, console, format_table, json_option, load_settings, print_json
 from integration.cli.console import complete_collections
+from integration.core.errors import StorageError
 
 if TYPE_CHECKING:
     from integration.maintenance.content_checks import Finding
@@ -97,8 +99,12 @@ def verify_local(settings: Settings, report: _Report, *, quick: bool, deep: bool
     from integration.maintenance import backup
     from integration.maintenance.verify import Verification
     from integration.mirror.derived.declaration import make_rules
+    from integration.sqlite.readers import open_readonly
+    from integration.workspace.opening_hours import load_rules
 
     finding_count, rules = 0, make_rules(settings)
+    with suppress(StorageError), open_readonly(settings.storage.data_dir / "house.db") as connection:
+        load_rules(connection, rules)
     descriptions: list[dict[str, Any]] = []
     report.document["findings"] = descriptions
     repairable: list[Finding] = []

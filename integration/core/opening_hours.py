@@ -46,9 +46,12 @@ class OpeningHours:
     """
 
     def __init__(
-        self, zone: ZoneInfo, entries: Iterable[HoursEntry] = (), closed_days: Iterable[str] = ()
+        self,
+        zone: ZoneInfo | None = None,
+        entries: Iterable[HoursEntry] = (),
+        closed_days: Iterable[str] = (),
     ) -> None:
-        self.zone = zone
+        self.zone = zone or ZoneInfo("UTC")
         self.entries: Sequence[HoursEntry] = tuple(sorted(entries))
         self.closed_days = frozenset(closed_days)
         self._weeks: dict[str, list[HoursEntry]] = {}
@@ -56,6 +59,10 @@ class OpeningHours:
             self._weeks.setdefault(_make_key(entry.line), []).insert(0, entry)
         self._spans: dict[tuple[str, date], list[tuple[str, str]]] = {}
         self._utc_days: dict[tuple[str, str], list[tuple[str, str]]] = {}
+
+    def __str__(self) -> str:
+        """Return all that decides when a line is open."""
+        return str((self.entries, sorted(self.closed_days)))
 
     def is_open(self, line: str | None, moment: datetime) -> bool:
         """Return whether a line (E.164, or ALL_LINES) is open.

@@ -409,8 +409,13 @@ def format_country_name(code: str | None) -> str:
     Rejected: country names of `phonenumbers`, because its geocoder loads 40 MB of place names.
     """
     regions = phonenumbers.COUNTRY_CODE_TO_REGION_CODE.get(int(code or 0), ("001",))
-    name = _COUNTRY_NAMES.get(regions[0]) or _load_country_names().get(regions[0])
+    name = get_country_name(regions[0])
     return f"{name} (+{code})" if name else f"+{code}"
+
+
+def get_country_name(country: str) -> str | None:
+    """Return the name of a country by its ISO 3166 code."""
+    return _COUNTRY_NAMES.get(country) or _load_country_names().get(country)
 
 
 @lru_cache(maxsize=1_000)

@@ -26,6 +26,7 @@ from integration.mirror.page_queries import (
     messages,
     platform_labels,
 )
+from integration.mirror.page_queries.missed_calls import IsOpen, register_hours
 from integration.mirror.query import query
 from integration.mirror.records import (
     indexes,
@@ -197,17 +198,24 @@ def open_mirror(
     on_commit: Callable[[list[Change]], None] | None = None,
     on_broken: Callable[[BaseException], None] | None = None,
     on_damaged: Callable[[str], None] | None = None,
+    is_open: IsOpen = lambda _line, _utc_text: True,
 ) -> Database:
     """Open mirror.db; create or migrate it first. Raises StorageError, NewerDatabase.
 
     A damaged file is put aside, and a new one created. `on_damaged(reason)`: see `damage.open_or_replace`.
+    `is_open`: opening hours for queries.
     """
+
+    def register_functions(connection: sqlite3.Connection) -> None:
+        query.register(connection)
+        register_hours(connection, is_open)
+
     return damage.open_or_replace(
         path,
         lambda handle_damage: Database(
             path,
             prepare=prepare,
-            register_functions=query.register,
+            register_functions=register_functions,
             on_commit=on_commit,
             on_broken=on_broken,
             on_damaged=handle_damage,

@@ -222,8 +222,9 @@ class Calls(Section):
     )
     usual_hours: UsualHours = Field(
         default=("Mon-Fri 08:00-18:00",),
-        description="Days and hours in dashboard.timezone in which the phones are staffed. A call missed at"
-        " another time has the reason 'outside usual hours' in reports. Without hours every time is usual.",
+        description="Opening hours in dashboard.timezone that the first start enters on *Settings › Opening"
+        " hours* for all lines. Later changes of this setting have no effect: change the page. Without hours"
+        " every line is always open.",
     )
     outcomes: tuple[LabelName, ...] = Field(
         default=(),

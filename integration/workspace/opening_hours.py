@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import date
 from zoneinfo import ZoneInfo
 
+from integration.context import AppContext
 from integration.core.errors import DomainError
 from integration.core.opening_hours import ALL_LINES, HoursEntry, OpeningHours, Ranges
+from integration.mirror.derived import report_sums
+from integration.mirror.derived.declaration import Rules
 from integration.settings.usual_hours import parse_hours
 from integration.sqlite.database import Database
 from integration.sqlite.transaction import Transaction
@@ -38,6 +43,20 @@ def load_opening_hours(connection: sqlite3.Connection, zone: ZoneInfo) -> Openin
         for line, valid_from, week in connection.execute("SELECT line, valid_from, week FROM opening_hours")
     )
     return OpeningHours(zone, entries, list_closed_days(connection))
+
+
+def load_rules(connection: sqlite3.Connection, rules: Rules) -> None:
+    """Put the stored hours into `rules`."""
+    hours = load_opening_hours(connection, rules.counting.zone)
+    rules.counting = replace(rules.counting, hours=hours)
+
+
+def apply(context: AppContext, valid_from: str) -> None:
+    """Let every figure and page follow changed hours. `valid_from`: the first changed day, '' for all."""
+    with context.app_db.read() as connection:
+        load_rules(connection, context.rules)
+    first_day = date.fromisoformat(valid_from) if valid_from else None
+    context.mirror_db.write(lambda tx: report_sums.follow_hours(tx, context.rules.counting, first_day))
 
 
 def list_closed_days(connection: sqlite3.Connection) -> dict[str, str]:
@@ -102,3 +121,26 @@ def remove_entry(app_db: Database, line: str, valid_from: str) -> None:
             raise DomainError("These hours were already removed.")
 
     app_db.write(work)
+
+
+def add_closed_days(app_db: Database, names: Mapping[str, str]) -> None:
+    """Store closed days: names by day ('YYYY-MM-DD')."""
+    app_db.write(
+        lambda tx: tx.executemany("INSERT OR REPLACE INTO closed_days VALUES (?, ?)", list(names.items()))
+    )
+
+
+def remove_closed_day(app_db: Database, day: str) -> None:
+    app_db.write(lambda tx: tx.execute("DELETE FROM closed_days WHERE day = ?", (day,)))
+
+
+def load_holiday_region(connection: sqlite3.Connection) -> tuple[str, str]:
+    """Return the country and the region whose public holidays are proposed, '' for none."""
+    row = connection.execute("SELECT country, region FROM opening_hours_source").fetchone()
+    return (row[0], row[1]) if row is not None else ("", "")
+
+
+def save_holiday_region(app_db: Database, country: str, region: str) -> None:
+    app_db.write(
+        lambda tx: tx.execute("UPDATE opening_hours_source SET country = ?, region = ?", (country, region))
+    )

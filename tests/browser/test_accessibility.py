@@ -69,6 +69,7 @@ PAGES = (
     "/settings/keys",
     "/settings/outgoing",
     "/settings/screens",
+    "/settings/hours",
     "/settings/people/1",
     "/privacy",
     "/privacy/holds",

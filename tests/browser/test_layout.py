@@ -32,6 +32,7 @@ PAGES = (
     "/settings/keys",
     "/settings/outgoing",
     "/settings/screens",
+    "/settings/hours",
     "/profile",
 )
 
@@ -81,6 +82,7 @@ def test_a_phone_shows_settings_and_audit_without_scrolling_sideways(app, browse
         "/settings/people",
         "/settings/keys",
         "/settings/screens",
+        "/settings/hours",
         "/settings/people/1",
         "/privacy/audit",
     ):

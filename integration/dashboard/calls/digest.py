@@ -21,7 +21,6 @@ from integration.dashboard.calls.reports import FEW_CALLS, READ_SECONDS
 from integration.dashboard.system import components
 from integration.exports import jobs
 from integration.exports.jobs import ExportRun
-from integration.mirror.page_queries.missed_calls import make_counting_rules
 from integration.mirror.page_queries.reports import Figures
 from integration.settings.model import Calls
 from integration.workspace import callbacks
@@ -43,7 +42,7 @@ class Target:
 def write_digest(app: Flask, run: ExportRun, incomplete_reason: str | None, file: IO[bytes]) -> int:
     """Write the digest of a run as HTML. Returns the number of calls."""
     context: AppContext = app.extensions[EXTENSION]
-    rules = make_counting_rules(context.settings)
+    rules = context.rules.counting
     today = clock.now().astimezone(rules.zone).date()
     with context.app_db.read() as connection:
         period = _find_period(run, jobs.find_end_of_previous(connection, run))

@@ -35,7 +35,6 @@ from integration.mirror.page_queries.call_view import (
     parse_view,
 )
 from integration.mirror.page_queries.history import CallFilter, Cursor
-from integration.mirror.page_queries.missed_calls import make_counting_rules
 from integration.workspace import call_labels, notes, saved
 
 blueprint = Blueprint("calls", __name__)
@@ -59,7 +58,7 @@ READ_SECONDS = 5.0
 @blueprint.get("/calls")
 def index() -> str:
     context, zone = app_context(), formats.display_zone()
-    now, rules = clock.now().astimezone(zone), make_counting_rules(context.settings)
+    now, rules = clock.now().astimezone(zone), context.rules.counting
 
     def parse(args: Mapping[str, str]) -> CallView:
         view = parse_view(args, context.settings)

@@ -15,7 +15,6 @@ from integration.dashboard.calls.reports import READ_SECONDS
 from integration.dashboard.site import formats, layout
 from integration.dashboard.site.guard import requires
 from integration.mirror.page_queries import platform_labels, reports
-from integration.mirror.page_queries.missed_calls import make_counting_rules
 from integration.mirror.page_queries.platform_labels import LabelCounts
 from integration.workspace import notes
 
@@ -32,7 +31,7 @@ Local labels are dated here, calls by the platform.
 @requires("supervisor", EXPORTS_ONLY)
 def index() -> str:
     context, today = app_context(), formats.today()
-    rules = make_counting_rules(context.settings)
+    rules = context.rules.counting
     period = parse_period(request.args, today)
     before = period.find_compared(request.args, clock.now().astimezone(rules.zone))
     spans = [one.span(rules.zone, rules.level) for one in (period, before)]

@@ -24,7 +24,7 @@ from integration.dashboard.site import formats, layout
 from integration.dashboard.site.guard import requires
 from integration.mirror.calls import backlog
 from integration.mirror.page_queries import missed_calls, reports
-from integration.mirror.page_queries.missed_calls import REASONS, MissedShare, MissedSums, make_counting_rules
+from integration.mirror.page_queries.missed_calls import REASONS, MissedShare, MissedSums
 
 blueprint = Blueprint("report_missed", __name__)
 
@@ -52,7 +52,7 @@ class MissedRow:
 @requires("supervisor", EXPORTS_ONLY)
 def index() -> str:
     context, today = app_context(), formats.today()
-    rules = make_counting_rules(context.settings)
+    rules = context.rules.counting
     period = parse_period(request.args, today)
     before = period.find_compared(request.args, clock.now().astimezone(rules.zone))
     with context.mirror_db.read(seconds=READ_SECONDS) as connection:
@@ -80,7 +80,6 @@ def index() -> str:
             {"reason": "early"},
         ),
         tables=tables,
-        usual_hours=context.settings.calls.usual_hours,
         short=context.settings.calls.short_seconds,
         callback_seconds=rules.callback_seconds,
         waiting=backlog_state if is_waiting else None,

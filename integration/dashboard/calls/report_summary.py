@@ -27,12 +27,7 @@ from integration.dashboard.site.guard import requires
 from integration.mirror.calls import backlog
 from integration.mirror.page_queries import reports
 from integration.mirror.page_queries.call_view import WEEKDAYS
-from integration.mirror.page_queries.missed_calls import (
-    REASONS,
-    CountingRules,
-    MissedSums,
-    make_counting_rules,
-)
+from integration.mirror.page_queries.missed_calls import REASONS, CountingRules, MissedSums
 from integration.mirror.page_queries.reports import Figures, ReportSums
 
 blueprint = Blueprint("report_summary", __name__)
@@ -42,7 +37,7 @@ MIN_MISSED_IN_HOUR = 3
 REASON_CLAUSES = {
     "rang": "rang and were not answered",
     "none-free": "found no one free",
-    "outside": "came outside your usual hours",
+    "outside": "came outside your opening hours",
     "voicemail": "left a voicemail",
 }
 
@@ -65,7 +60,7 @@ class WorstHour:
 @requires("supervisor", EXPORTS_ONLY)
 def index() -> str:
     context, today = app_context(), formats.today()
-    rules = make_counting_rules(context.settings)
+    rules = context.rules.counting
     period = parse_period(request.args, today, default="last-month")
     before = period.find_compared(request.args, clock.now().astimezone(rules.zone))
     with context.mirror_db.read(seconds=READ_SECONDS) as connection:

@@ -26,7 +26,6 @@ from integration.dashboard.site import formats, layout
 from integration.dashboard.site.guard import requires
 from integration.mirror.calls import backlog
 from integration.mirror.page_queries import reports
-from integration.mirror.page_queries.missed_calls import make_counting_rules
 from integration.mirror.page_queries.reports import Figures, ReportSums, Share
 
 blueprint = Blueprint("reports", __name__)
@@ -60,7 +59,7 @@ def ceiling(maximum: float) -> float:
 @requires("supervisor", EXPORTS_ONLY)
 def index() -> str | Response:
     context, zone, today = app_context(), formats.display_zone(), formats.today()
-    rules = make_counting_rules(context.settings)
+    rules = context.rules.counting
     period = parse_period(request.args, today)
     now = clock.now().astimezone(zone)
     period_before = period.find_compared(request.args, now)

@@ -20,7 +20,6 @@ from integration.dashboard.site import error_pages, formats, layout
 from integration.mirror.page_queries import history, live, reports
 from integration.mirror.page_queries.history import CallFilter
 from integration.mirror.page_queries.live import UserStatus
-from integration.mirror.page_queries.missed_calls import make_counting_rules
 from integration.mirror.page_queries.reports import ReportSums, Span
 from integration.workspace import callbacks, wallboards
 from integration.workspace.wallboards import Wallboard
@@ -149,7 +148,7 @@ def _read_days(
 
     The last two are up to this minute, and of the complete day.
     """
-    zone, rules = formats.display_zone(), make_counting_rules(context.settings)
+    zone, rules = formats.display_zone(), context.rules.counting
     call_filter = CallFilter(
         direction="external",
         account_number=display.line or None,

@@ -28,6 +28,7 @@ HELP_PAGES = {
     "/settings": "back-office.html#add-people-and-keys",
     "/settings/connection": "alerts.html#mail-server",
     "/settings/outgoing": "events.html",
+    "/settings/hours": "hours.html",
     "/settings/screens": "owners.html#put-figures-on-a-screen",
     "/system": "troubleshooting.html",
     "/system/alerts": "alerts.html",

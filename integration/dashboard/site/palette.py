@@ -58,6 +58,7 @@ PAGES = (
     ("Settings: API keys", "/settings/keys", "system", "admin"),
     ("Settings: outgoing webhooks", "/settings/outgoing", "system", "admin"),
     ("Settings: wallboards", "/settings/screens", "system", "admin"),
+    ("Settings: opening hours", "/settings/hours", "system", "admin"),
     ("Legal holds", "/privacy/holds", "privacy", "admin"),
     ("Erasures", "/privacy/erasures", "privacy", "admin"),
     ("Retention", "/privacy/retention", "privacy", "admin"),

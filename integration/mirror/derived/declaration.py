@@ -70,9 +70,9 @@ class Rows:
     rows: set[tuple[Any, ...]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Rules:
-    """Settings on which derived rows depend."""
+    """Settings and opening hours on which derived rows depend. A change of the hours replaces `counting`."""
 
     phone_numbers: PhoneNumbers
     counting: CountingRules
@@ -81,7 +81,7 @@ class Rules:
 
 
 def make_rules(settings: Settings) -> Rules:
-    """Return the rules of the settings."""
+    """Return the rules of the settings, without opening hours (`workspace/opening_hours`)."""
     return Rules(
         PhoneNumbers(settings.dashboard.country), make_counting_rules(settings), make_call_rules(settings)
     )

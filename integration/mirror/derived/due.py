@@ -103,6 +103,8 @@ def mark(tx: Transaction, name: str, ranges: Iterable[Range]) -> None:
             continue
         else:
             tx.execute("DELETE FROM _due WHERE derived = ? AND low BETWEEN ? AND ?", (name, first, high))
+        # A range that was deferred, such as the sums of today, is due now with the keys before it.
+        at = min(at, clock.unix())
         tx.execute("INSERT INTO _due VALUES (?, ?, ?, ?)", (name, min(low, first), max(high, last), at))
 
 
@@ -131,13 +133,13 @@ def remove(tx: Transaction, name: str, keys: Iterable[Key]) -> None:
     )
 
 
-def follow_rules(tx: Transaction, derived: Derived, description: object) -> None:
-    """Record all keys as due if the rules of the derived rows have changed.
+def follow_rules(tx: Transaction, derived: Derived, description: object, since: Key = None) -> None:
+    """Record all keys as due, or those from `since` on, if the rules of the derived rows have changed.
 
     `description` is the result of `Derived.describe_rules`.
     """
     if not has_current_rules(tx.connection, derived, description):
-        mark_all(tx, derived)
+        mark_all(tx, derived, since)
         tx.execute(
             "INSERT OR REPLACE INTO _meta VALUES (?, ?)",
             (_get_rules_key(derived), _compute_fingerprint(derived, repr(description))),
@@ -224,10 +226,12 @@ def _get_taken_name(derived: Derived) -> str:
     return f"{derived.name}, taken"
 
 
-def mark_all(tx: Transaction, derived: Derived) -> None:
-    """Record all keys as due now, if there are any."""
-    if derived.list_keys(tx.connection, derived.all_keys, 1):
-        mark(tx, derived.name, [derived.all_keys])
+def mark_all(tx: Transaction, derived: Derived, since: Key = None) -> None:
+    """Record all keys as due now, or those from `since` on, if there are any."""
+    first, last = derived.all_keys
+    keys = first if since is None else since, last
+    if derived.list_keys(tx.connection, keys, 1):
+        mark(tx, derived.name, [keys])
 
 
 def set_timers(tx: Transaction, name: str, times: Mapping[Key, float | None]) -> None:

@@ -17,6 +17,7 @@ from integration.core import clock
 from integration.mirror.derived import due
 from integration.mirror.derived.declaration import Derived, Key, Range, Rules, Target, get_previous, to_json
 from integration.mirror.derived.registry import DERIVED
+from integration.mirror.page_queries.missed_calls import register_hours
 from integration.sqlite.database import Database
 from integration.sqlite.readers import read_tolerantly
 from integration.sqlite.step_size import StepSize
@@ -101,6 +102,7 @@ def find_differences(
         return
     if not due.has_current_rules(connection, derived, derived.describe_rules(rules)):
         return
+    register_hours(connection, rules.counting.hours.is_open_at)
     (total,) = connection.execute(
         f"SELECT count(*) FROM ({derived.keys[0]} BETWEEN ? AND ?)", derived.all_keys
     ).fetchone()

@@ -81,6 +81,12 @@ def mark_hours(tx: Transaction, starts: Iterable[str | None]) -> None:
     due.mark(tx, REPORT_SUMS.name, [(hour, hour + _AFTER_HOUR) for hour in hours])
 
 
+def follow_hours(tx: Transaction, rules: CountingRules, valid_from: date | None) -> None:
+    """Record the days from `valid_from` on as due, or all days, after a change of the opening hours."""
+    since = None if valid_from is None else clock.midnight(valid_from, rules.zone)
+    due.follow_rules(tx, REPORT_SUMS, _describe_rules(rules), since)
+
+
 # --- reading ---------------------------------------------------------------------------------------------
 
 
@@ -303,7 +309,7 @@ def _add_months(
 
 
 def _describe_rules(rules: CountingRules) -> object:
-    return VERSION, rules.zone.key, rules.level, rules.usual_hours, rules.callback_seconds
+    return VERSION, rules.zone.key, rules.level, rules.callback_seconds, str(rules.hours)
 
 
 def _get_today(rules: CountingRules) -> date:

@@ -188,7 +188,7 @@ class CallFilter:
                 self.time_spans,
             )
         if self.missed is not None:
-            for condition, *bound in self.missed.build_conditions(self.since, self.until):
+            for condition, *bound in self.missed.build_conditions():
                 add(condition, *bound)
         if self.has_recording:
             add("c.recordings > 0")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -17,7 +17,7 @@ from zoneinfo import ZoneInfo
 
 from integration.core import clock
 from integration.core.number_variants import ERASED
-from integration.settings.usual_hours import DayHours, parse_hours
+from integration.core.opening_hours import OpeningHours
 
 if TYPE_CHECKING:
     from integration.settings.model import Settings
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 REASONS: Mapping[str, str] = {
     "rang": "Rang, not answered",
     "none-free": "No one free",
-    "outside": "Outside usual hours",
+    "outside": "Outside opening hours",
     "voicemail": "Left a voicemail",
     "early": "Hung up early",
 }
@@ -54,6 +54,18 @@ _IS_RINGING_LEG = f"""l.call_id = c.id AND lower(coalesce(l.t_cause, '')) NOT IN
  OR l.user_id IS NOT NULL AND upper(coalesce(l.context, '')) NOT LIKE 'V%M%')"""
 _HAS_RUNG = f"EXISTS (SELECT 1 FROM _legs AS l WHERE {_IS_RINGING_LEG})"
 
+IS_OPEN = "is_open(coalesce(c.our_e164, c.our_number), c.started_at)"
+"""SQL for whether the call `c` began during opening hours."""
+REASON_SQL = (
+    "CASE c.outcome WHEN 'voicemail' THEN 'voicemail' WHEN 'abandoned' THEN 'early'"
+    f" WHEN 'missed' THEN CASE WHEN NOT {IS_OPEN} THEN 'outside'"
+    f" WHEN {_HAS_RUNG} THEN 'rang' ELSE 'none-free' END END"
+)
+"""SQL for the reason (key of REASONS) of the call `c`. NULL for other outcomes."""
+
+IsOpen = Callable[[str | None, str | None], bool]
+"""Whether a line (E.164) is open at a time, UTC text."""
+
 TABLES = """
 -- Sums of missed calls of a day 'YYYY-MM-DD' of the display zone, and of a month 'YYYY-MM'.
 CREATE TABLE IF NOT EXISTS _report_missed (
@@ -64,9 +76,17 @@ CREATE TABLE IF NOT EXISTS _report_missed (
 """
 
 
+def register_hours(connection: sqlite3.Connection, is_open: IsOpen) -> None:
+    """Register the function of IS_OPEN.
+
+    Opening hours are in house.db, so a statement of the mirror cannot join them.
+    """
+    connection.create_function("is_open", 2, is_open)
+
+
 @dataclass(frozen=True, slots=True)
 class CountingRules:
-    """Settings on which report figures depend.
+    """Settings and opening hours on which report figures depend.
 
     `level` is the wait of the service level in seconds. An outbound call of `callback_seconds` of talk time
     reaches a caller.
@@ -74,26 +94,8 @@ class CountingRules:
 
     zone: ZoneInfo
     level: int = 20
-    usual_hours: tuple[DayHours, ...] = parse_hours(["Mon-Fri 08:00-18:00"])
     callback_seconds: int = 15
-
-    def build_reason_sql(self, since: str | None, until: str | None) -> str:
-        """Return SQL for the reason (key of REASONS) of the call `c`.
-
-        NULL for other outcomes. Times of calls are from `since` until before `until`, UTC text.
-        """
-        local = self.build_local_time_sql(since, until)
-        spans = [
-            f"local >= '{(hours.weekday + 1) % 7} {hours.begin}'"
-            f" AND local < '{(hours.weekday + 1) % 7} {hours.end}'"
-            for hours in self.usual_hours
-        ]
-        is_usual = f"(SELECT {' OR '.join(spans)} FROM (SELECT {local} AS local))" if spans else "1"
-        return (
-            "CASE c.outcome WHEN 'voicemail' THEN 'voicemail' WHEN 'abandoned' THEN 'early'"
-            f" WHEN 'missed' THEN CASE WHEN NOT {is_usual} THEN 'outside'"
-            f" WHEN {_HAS_RUNG} THEN 'rang' ELSE 'none-free' END END"
-        )
+    hours: OpeningHours = OpeningHours()  # noqa: RUF009 – immutable
 
     def build_local_time_sql(self, since: str | None, until: str | None, form: str = "%w %H:%M") -> str:
         """Return SQL for the local start of the call `c` as text.
@@ -122,13 +124,10 @@ class CountingRules:
 
 
 def make_counting_rules(settings: Settings) -> CountingRules:
-    """Return the settings on which figures and filters of calls depend."""
+    """Return the settings on which figures and filters of calls depend, without opening hours."""
     calls = settings.calls
     return CountingRules(
-        ZoneInfo(settings.dashboard.timezone),
-        calls.service_level_seconds,
-        parse_hours(calls.usual_hours),
-        calls.callback_seconds,
+        ZoneInfo(settings.dashboard.timezone), calls.service_level_seconds, calls.callback_seconds
     )
 
 
@@ -151,16 +150,13 @@ class MissedFilter:
         words.append(f"rang for user {self.rang_user_id}" if self.rang_user_id is not None else None)
         return ", ".join(word.lower() for word in words if word)
 
-    def build_conditions(self, since: str | None, until: str | None) -> Iterator[tuple[Any, ...]]:
-        """Yield (condition on the call `c`, value …).
-
-        Calls start from `since` until before `until`.
-        """
+    def build_conditions(self) -> Iterator[tuple[Any, ...]]:
+        """Yield (condition on the call `c`, value …)."""
         if self.reason is not None:
             outcome = {"voicemail": "voicemail", "early": "abandoned"}.get(self.reason, "missed")
             yield "c.outcome = ?", outcome
             if outcome == "missed":
-                yield f"{self.rules.build_reason_sql(since, until)} = ?", self.reason
+                yield f"{REASON_SQL} = ?", self.reason
         if self.reached is not None:
             yield ("c.outcome IN ('missed', 'voicemail')",)
             yield f"{self.rules.reached_sql} = ?", self.reached
@@ -270,7 +266,7 @@ def add_missed_calls(
     It is from `since` until before `until`, UTC text.
     """
     rows = connection.execute(
-        f"SELECT {rules.build_reason_sql(since, until)}, {rules.reached_sql},"
+        f"SELECT {REASON_SQL}, {rules.reached_sql},"
         f" {rules.build_local_time_sql(since, until)}, coalesce(our_e164, our_number), {GROUP_KEY},"
         " group_name,"
         f" (SELECT json_group_array(DISTINCT l.user_id) FROM _legs AS l WHERE {_IS_RINGING_LEG})"

@@ -21,6 +21,7 @@ from integration.mirror.derived.declaration import Rules
 from integration.mirror.page_queries.missed_calls import CountingRules
 from integration.mirror.schema import open_mirror
 from integration.workspace.callback_following import update_from_mirror
+from integration.workspace.opening_hours import load_rules
 from tests.benchmarks.tools.benchmark import PROGRAM
 from tests.support.harness import NOWHERE, ROOT, Process, Product
 from tests.trials.long_form import get_commit
@@ -120,6 +121,8 @@ def get_data_dir(cdrs: int, *, without_webhooks: bool = False, of_this_commit: b
     ):
         # The worker's other threads do this during an initial sync.
         rules = Rules(PhoneNumbers("GB"), CountingRules(ZoneInfo(ZONE)))
+        with app_db.read() as connection:
+            load_rules(connection, rules)
         rebuild.install(mirror, rules)
         rebuild.rebuild_due(mirror, rules)
         update_from_mirror(app_db, mirror)

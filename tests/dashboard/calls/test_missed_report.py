@@ -1,6 +1,7 @@
 """Missed and called back: reasons, persons and call-backs in five zones.
 
-The usual hours are Monday to Friday, 08:00 to 18:00. The expected results are written by hand.
+The opening hours are those of the first start: Monday to Friday, 08:00 to 18:00. The
+expected results are written by hand.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ NOW = datetime(2026, 11, 27, 14, 3, 30, tzinfo=UTC)
 DAYS = "from=2026-11-17&to=2026-11-19"
 ANN, BOB = 1, 2
 REASONS = {
-    # Zone: outside usual hours; rang, not answered; no one free; left a voicemail
+    # Zone: outside opening hours; rang, not answered; no one free; left a voicemail
     "Europe/London": (2, 3, 1, 1),
     "America/New_York": (4, 2, 0, 1),
     "Asia/Kathmandu": (3, 2, 1, 1),
@@ -100,13 +101,13 @@ def read_table(page: str, name: str) -> dict[str, list[int]]:
     return rows
 
 
-def test_reasons_follow_the_usual_hours_of_the_zone(missed, report):
+def test_reasons_follow_the_opening_hours_of_the_zone(missed, report):
     outside, rang, none_free, voicemail = REASONS[missed.zone]
     table = read_table(report, "reason")
     assert table.pop("Total") == [7, 2, 1, 4]
     found = {name: counts[0] for name, counts in table.items()}
     expected = {
-        "Outside usual hours": outside,
+        "Outside opening hours": outside,
         "Rang, not answered": rang,
         "No one free": none_free,
         "Left a voicemail": voicemail,

@@ -55,7 +55,7 @@ def test_a_month_is_five_sentences_and_each_number_opens_its_calls(october):
         "You had 30 inbound calls and answered 22.",
         "You did not answer 8 of 30 calls (27 %): 1 was reached within the hour, 0 within a day, and 7 later"
         " or never.",
-        "Of these, 4 found no one free, 3 came outside your usual hours and 1 left a voicemail.",
+        "Of these, 4 found no one free, 3 came outside your opening hours and 1 left a voicemail.",
         "53 % were answered within 20 s: 16 of 30.",
         "Thursdays from 11:00 to 12:00 are your worst hour: you did not answer 5 of 21 calls.",
     ]

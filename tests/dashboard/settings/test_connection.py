@@ -21,7 +21,7 @@ from tests.support.page_text import text
 from tests.support.people import ALICE
 
 PASSWORD = "canary-password"
-PAGES = ("people", "connection", "keys", "screens")
+PAGES = ("people", "connection", "keys", "screens", "hours")
 
 
 def smtp(port: int, **more: str) -> dict[str, Any]:

@@ -1,0 +1,188 @@
+"""Settings › Opening hours, and what follows from them. All results are written by hand."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+
+import pytest
+
+from integration.access import audit
+from integration.core.opening_hours import HoursEntry
+from integration.maintenance.doctor import check_installation
+from integration.mirror.derived.rebuild import rebuild_due
+from tests.support.application import running_app
+from tests.support.page_text import call_ids, text
+from tests.support.people import BOB
+
+RECEPTION, SALES = "+442079460001", "+442079460002"
+NOW = datetime(2026, 11, 26, 12, 0, tzinfo=UTC).timestamp()
+"""A Thursday."""
+OFFICE = (("08:00", "18:00"),)
+
+
+@pytest.fixture
+def app(tmp_path):
+    with running_app(tmp_path / "data") as app:
+        app.clock.freeze(NOW)
+        app.put("ddis", {"id": 1, "e164": RECEPTION[1:], "name": "Reception"}, {"id": 2, "e164": SALES[1:]})
+        yield app
+
+
+def make_form(line="", valid_from="", **days: str) -> dict[str, object]:
+    """Return the fields of the form. `days`: ranges of weekdays, such as mon='09:00-12:00 13:00-17:00'."""
+    form: dict[str, object] = {"line": line, "valid_from": valid_from}
+    for number, name in enumerate(("mon", "tue", "wed", "thu", "fri", "sat", "sun")):
+        ranges = [*days.get(name, "").split(), "-", "-"][:2]
+        form[f"begin{number}"], form[f"end{number}"] = zip(*(part.split("-") for part in ranges), strict=True)
+    return form
+
+
+def list_entries(app) -> list[HoursEntry]:
+    return list(app.context.rules.counting.hours.entries)
+
+
+def test_the_first_start_enters_the_setting_once_and_doctor_reports_a_later_change(tmp_path):
+    def list_results(app) -> list[str]:
+        results = check_installation(app.context.settings)
+        return [result.text for result in results if result.about == "opening hours"]
+
+    hours = '["Mon-Fri 09:00-17:00", "Mon 13:00-20:00", "Sat 10:00-24:00"]'
+    with running_app(tmp_path / "data", calls__usual_hours=hours) as app:
+        page = app.log_in().get("/settings/hours")
+        assert "All lines always Mon 09:00–20:00, Tue–Fri 09:00–17:00, Sat 10:00–00:00" in text(page)
+        assert list_results(app) == []
+        app.restart(calls__usual_hours='["Sun 10:00-11:00"]')
+        assert [entry.valid_from for entry in list_entries(app)] == [""]
+        assert "Sun" not in text(app.log_in().get("/settings/hours")).partition("Add hours")[0]
+        assert list_results(app) == [
+            "calls.usual_hours has no effect: it differs from the hours of the first start"
+        ]
+    with running_app(tmp_path / "none", calls__usual_hours="[]") as app:
+        assert "none: every line is always open" in text(app.log_in().get("/settings/hours"))
+
+
+def test_hours_are_added_changed_and_removed_by_administrators(app):
+    client = app.log_in()
+    assert app.log_in(BOB).get("/settings/hours").status_code == 403
+    client.post(
+        "/settings/hours", **make_form("", "2026-12-01", mon="09:00-12:00 13:00-17:30", sat="22:00-02:00")
+    )
+    client.post("/settings/hours", **make_form(SALES, "2026-12-01", mon="00:00-00:00"))
+    page = text(client.get("/settings/hours"))
+    assert "All lines 1 Dec 2026 Mon 09:00–12:00 and 13:00–17:30, Sat 22:00–02:00" in page
+    assert "020 7946 0002 1 Dec 2026 Mon all day" in page
+    edited = client.get("/settings/hours?line=&from=2026-12-01").text
+    assert re.findall(r'name="(?:begin|end)0" value="([^"]*)"', edited) == [
+        "09:00",
+        "12:00",
+        "13:00",
+        "17:30",
+    ]
+    client.post("/settings/hours", **make_form("", "2026-12-01", tue="10:00-11:00"))
+    client.post("/settings/hours/remove", line=SALES, valid_from="2026-12-01")
+    assert [(entry.line, entry.valid_from) for entry in list_entries(app)] == [("", ""), ("", "2026-12-01")]
+    refused = client.post("/settings/hours/remove", line=SALES, valid_from="2026-12-01")
+    assert refused.status_code == 400
+    assert "already removed" in text(refused)
+    app.restart()
+    assert list_entries(app)[1].week[:2] == ((), (("10:00", "11:00"),))
+    actions = [f"{entry.what}: {entry.about}" for entry in audit.list_newest(app.app_db)]
+    assert actions == [
+        f"opening hours removed: {SALES}, from 2026-12-01",
+        "opening hours changed: all lines, from 2026-12-01: Tue 10:00–11:00",
+        f"opening hours changed: {SALES}, from 2026-12-01: Mon all day",
+        "opening hours changed: all lines, from 2026-12-01: Mon 09:00–12:00 and 13:00–17:30, Sat 22:00–02:00",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("form", "field", "error"),
+    [
+        (make_form(mon="09:00-12:00 11:59-17:00"), "begin0", "These hours overlap with others."),
+        (make_form(sun="20:00-04:00", mon="03:00-05:00"), "begin0", "These hours overlap with others."),
+        (
+            make_form("+442079460099", mon="09:00-12:00"),
+            "line",
+            "+442079460099 is not a number of the account.",
+        ),
+        (make_form(tue="09:00-"), "begin1", "Enter a start and an end"),
+        (make_form(tue="09:00-24:00"), "begin1", "Enter a start and an end"),
+        (make_form("", "2026-02-30", mon="09:00-12:00"), "valid_from", "Enter a day, such as 2026-12-01"),
+        (make_form(), "begin0", "Enter the hours of at least one day."),
+    ],
+)
+def test_a_mistake_is_shown_at_its_field_and_nothing_is_stored(app, form, field, error):
+    refused = app.log_in().post("/settings/hours", **form)
+    assert refused.status_code == 400
+    assert error in text(refused)
+    assert re.search(rf'name="{field}"[^>]* aria-invalid="true"', refused.text)
+    assert refused.text.count('class="error"') == 1
+    for name in ("begin0", "end1"):
+        assert f'name="{name}" value="{form[name][0]}"' in refused.text
+    assert list_entries(app) == [HoursEntry("", "", (*[OFFICE] * 5, (), ()))]
+
+
+def test_public_holidays_are_proposed_until_they_are_confirmed(app):
+    client = app.log_in()
+    refused = client.post("/settings/hours/holidays", country="GB", region="BY")
+    assert "Use one of ENG, NIR, SCT, WLS, or leave it empty." in text(refused)
+    client.post("/settings/hours/holidays", country="GB", region="SCT")
+    page = client.get("/settings/hours").text
+    proposed = re.findall(r'name="day" value="([\d-]+)" checked', page)
+    # St Andrew's Day is a holiday of Scotland. The calendar of the rest of this year, and of the next.
+    assert (proposed[:3], proposed[-1][:4]) == (["2026-11-30", "2026-12-25", "2026-12-26"], "2027")
+    assert app.context.rules.counting.hours.closed_days == frozenset()
+    client.post("/settings/hours/holidays/confirm", day=["2026-11-30", "2026-12-25", "2026-12-27"])
+    refused = client.post("/settings/hours/closed", day="2026-11-25", name="Yesterday")
+    assert "Enter today or a later day" in text(refused)
+    client.post("/settings/hours/closed", day="2026-12-24", name="Party")
+    page = text(client.get("/settings/hours"))
+    closed = page.partition("Closed days for all lines")[2].partition("Public holidays")[0]
+    assert re.findall(r"\d+ \w+ 2026", closed) == ["30 Nov 2026", "24 Dec 2026", "25 Dec 2026"]
+    assert "Saint Andrew's Day" in closed
+    assert "30 Nov 2026" not in page.partition("Public holidays")[2]
+    client.post("/settings/hours/closed/2026-11-30/remove")
+    assert app.context.rules.counting.hours.closed_days == {"2026-12-24", "2026-12-25"}
+
+
+def read_outside(app) -> list[int]:
+    """Return the calls that were missed outside opening hours, which are as many as the report counts."""
+    client, days = app.log_in(), "from=2026-11-16&to=2026-11-25"
+    calls = call_ids(client.get(f"/calls?{days}&reason=outside"))
+    table = text(client.get(f"/reports/missed?{days}")).partition("By reason")[2]
+    assert int(re.search(r"Outside opening hours (\d+)", table)[1]) == len(calls)
+    return sorted(calls)
+
+
+def list_due(app) -> list[tuple[str, str]]:
+    """Return the days before today whose sums are due."""
+    with app.mirror_db.read() as connection:
+        rows = connection.execute("SELECT low, high FROM _due WHERE derived = 'reports' ORDER BY low")
+        return [(low, high) for low, high in rows if low < "2026-11-26"]
+
+
+def test_a_change_affects_the_calls_from_its_day_on(app):
+    missed = {"outcome": "missed", "talk_seconds": None}
+    days = ("16 17:59:59", "16 18:00:00", "21 12:00:00", "23 17:59:00", "24 17:00:00", "25 12:00:00")
+    for number, at in enumerate(days, 1):
+        app.call(number, f"2026-11-{at}", our_number=RECEPTION[1:], our_e164=RECEPTION, **missed)
+    app.call(7, "2026-11-21 12:00:00", our_number=SALES[1:], our_e164=SALES, **missed)
+    rebuild_due(app.mirror_db, app.context.rules)
+    assert (read_outside(app), list_due(app)) == ([2, 3, 7], [])
+    client = app.log_in()
+    week = make_form("", "2026-11-23", mon="09:00-17:00", tue="09:00-17:30", wed="09:00-17:00")
+    client.post("/settings/hours", **week)
+    assert list_due(app) == [("2026-11-23 00:00:00", "~")]
+    assert read_outside(app) == [2, 3, 4, 7]
+    client.post("/settings/hours", **make_form(SALES, "", sat="12:00-12:01"))
+    assert (read_outside(app), list_due(app)) == ([2, 3, 4], [("", "~")])
+    rebuild_due(app.mirror_db, app.context.rules)
+    assert (read_outside(app), list_due(app)) == ([2, 3, 4], [])
+    # As a restored house.db: the start finds other hours than those of the stored sums.
+    app.app_db.write(lambda tx: tx.execute("INSERT INTO closed_days VALUES ('2026-11-25', 'Holiday')"))
+    app.restart()
+    assert (read_outside(app), list_due(app)) == ([2, 3, 4, 6], [("", "~")])
+    app.log_in().post("/settings/hours/remove", line="", valid_from="2026-11-23")
+    rebuild_due(app.mirror_db, app.context.rules)
+    assert (read_outside(app), list_due(app)) == ([2, 3, 6], [])
