@@ -45,8 +45,8 @@ class Event:
 
     `id`: its cursor. `key`: id of the call, message or call-back item; 0 for GAP. `at`: UTC text. `changed`:
     columns of `v_calls`, or labels, notes, recordings, transcript, erased. `late`: the call was learned after
-    an outage. `is_removed`: the call `key` is now part of the call `merged_into`; None if that does not exist,
-    or the reader does not see it. `since`: begin of a gap, which ended at `at` (UTC text).
+    an outage. `is_removed`: the call `key` is now part of the call `merged_into`, None if that does not
+    exist, or the reader does not see it. `since`: begin of a gap, which ended at `at` (UTC text).
     """
 
     number: int
