@@ -120,9 +120,9 @@ def command(
     from integration.exports import export_request
     from integration.exports.presets import PRESETS
     from integration.exports.query import count
-    from integration.settings.values import is_object_url
+    from integration.settings.values import is_url
 
-    if is_object_url(out) and not by_month:
+    if is_url(out) and not by_month:
         raise click.UsageError("--out with a URL requires --format parquet --partition-by month")
     name = name.strip("/")
     try:

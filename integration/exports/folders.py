@@ -18,7 +18,7 @@ from typing import IO, Any, BinaryIO, Protocol
 from integration.core import atomic_files
 from integration.core.errors import QueryError
 from integration.exports.formats.parquet import import_pyarrow
-from integration.settings.values import check_object_url, is_object_url
+from integration.settings.values import check_object_url, is_url
 
 
 class Folder(Protocol):
@@ -46,7 +46,7 @@ class Folder(Protocol):
 
 def open_folder(place: str) -> Folder:
     """Return the folder at a path or URL. Nothing is read or created. Raises QueryError."""
-    if not is_object_url(place):
+    if not is_url(place):
         return LocalFolder(Path(place))
     try:
         return ObjectFolder(check_object_url(place))

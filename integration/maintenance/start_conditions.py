@@ -20,7 +20,7 @@ from integration.core import clock
 from integration.core.errors import ConfigurationError, SwitchroomError
 from integration.maintenance.check_result import CheckResult
 from integration.settings.model import Settings
-from integration.settings.values import MIN_FREE_BYTES, MIN_FREE_TEXT, is_object_url
+from integration.settings.values import MIN_FREE_BYTES, MIN_FREE_TEXT, is_url
 
 EARLIEST_TIME = datetime(2026, 1, 1, tzinfo=UTC)
 """Earliest plausible time: a clock before the first release was never set."""
@@ -175,7 +175,7 @@ def _check_extras(settings: Settings) -> Iterator[CheckResult]:
             "alerts.urls is set, but the package apprise is not installed, so these alerts are not sent",
             "pip install apprise; or remove alerts.urls",
         )
-    if is_object_url(settings.exports.folder or "") and find_spec("pyarrow") is None:
+    if is_url(settings.exports.folder or "") and find_spec("pyarrow") is None:
         yield CheckResult(
             "fail",
             "exports",

@@ -290,23 +290,23 @@ def _expand_path(value: Path) -> Path:
     return value.expanduser()
 
 
-def is_object_url(value: str) -> bool:
-    """Check whether `value` is a URL of object storage, and not a path."""
-    return value.startswith(OBJECT_SCHEMES)
+def is_url(value: str) -> bool:
+    """Check whether `value` is a URL, and not a path."""
+    return "://" in value
 
 
 def check_object_url(value: str) -> str:
     """Return a URL of object storage. Raises ValueError, whose text begins with a verb."""
     url = urlsplit(_check_single_line(value))
-    if not url.netloc or not is_object_url(value):
-        raise ValueError("must have a bucket, such as s3://bucket/calls")
+    if not url.netloc or not value.startswith(OBJECT_SCHEMES):
+        raise ValueError("must begin with s3://, gs:// or abfs:// and a bucket, such as s3://bucket/calls")
     if url.password is not None:
         raise ValueError("must not contain credentials; set those of docs/exports.md in the environment")
     return value
 
 
 def _check_export_folder(value: str) -> str:
-    return check_object_url(value) if is_object_url(value) else str(Path(value).expanduser())
+    return check_object_url(value) if is_url(value) else str(Path(value).expanduser())
 
 
 UsualHours = Annotated[tuple[Annotated[str, AfterValidator(check_hours)], ...], BeforeValidator(_to_tuple)]

@@ -109,7 +109,8 @@ def test_bad_urls_name_what_to_write(tmp_path: Path) -> None:
     month = ("--format", "parquet", "--partition-by", "month")
     for arguments, message in (
         (("cdrs", "--out", "s3://lake/cdrs.csv"), "--out with a URL requires --format parquet"),
-        (("cdrs", *month, "--out", "s3:///cdrs"), "must have a bucket, such as s3://bucket/calls"),
+        (("cdrs", *month, "--out", "s3:///cdrs"), "and a bucket, such as s3://bucket/calls"),
+        (("cdrs", *month, "--out", "S3://lake/cdrs"), "must begin with s3://, gs:// or abfs://"),
         (("cdrs", *month, "--out", "s3://key:secret@lake"), "must not contain credentials"),
     ):
         with running_app(tmp_path / "data") as app:
