@@ -77,7 +77,8 @@ class Deliveries:
     """Sends events to all subscriptions, one request at a time for each."""
 
     def __init__(self, settings: Settings, mirror_db: Database, app_db: Database, health: Health) -> None:
-        self._settings, self._mirror_db, self._app_db = settings, mirror_db, app_db
+        self.app_db = app_db
+        self._settings, self._mirror_db = settings, mirror_db
         self.consumer = Consumer(NAME, self.run, health, check_every=CHECK_SECONDS)
         self._stopping = threading.Event()
         self._threads_lock = threading.Lock()
@@ -103,7 +104,7 @@ class Deliveries:
     # --- for commands and pages ------------------------------------------------------------------------
 
     def newest_cursor(self) -> str:
-        with self._mirror_db.read() as mirror, self._app_db.read() as app:
+        with self._mirror_db.read() as mirror, self.app_db.read() as app:
             return newest_cursor(mirror, app)
 
     def test(self, subscription: Subscription) -> Outcome:
@@ -122,7 +123,7 @@ class Deliveries:
             if not report(count):
                 return count
             with self._request_locks[number]:
-                with self._app_db.read() as app:
+                with self.app_db.read() as app:
                     subscription = subscriptions.find(app, number)
                 if subscription is None:
                     raise DomainError("This outgoing webhook was removed.")
@@ -136,7 +137,7 @@ class Deliveries:
     def skip(self, number: int) -> Event:
         """Set the next event of a subscription aside and return it. Raises DomainError without one."""
         with self._request_locks[number]:
-            with self._app_db.read() as app:
+            with self.app_db.read() as app:
                 subscription = subscriptions.find(app, number)
             steps = [] if subscription is None else self._read_steps(subscription)[1]
             if not steps:
@@ -148,7 +149,7 @@ class Deliveries:
                 delivery_log.record(tx, number, event, "delivery", "set aside", outcome)
                 subscriptions.advance(tx, number, next_position, is_delivered=False)
 
-            self._app_db.write(work)
+            self.app_db.write(work)
         self.consumer.wake()
         return event
 
@@ -157,7 +158,7 @@ class Deliveries:
     def run(self) -> None:
         """Start a thread for each subscription with news. Raises the error of an earlier thread."""
         now, newest = clock.utc_text(), self.newest_cursor()
-        with self._app_db.read() as app:
+        with self.app_db.read() as app:
             due = [one for one in subscriptions.list_all(app) if one.is_due(now)]
         for subscription in due:
             if self._read_until.get(subscription.id) != (subscription.position, newest):
@@ -207,14 +208,14 @@ class Deliveries:
     def _find_due(self, number: int) -> Subscription | None:
         if self._stopping.is_set():
             return None
-        with self._app_db.read() as app:
+        with self.app_db.read() as app:
             subscription = subscriptions.find(app, number)
         return subscription if subscription is not None and subscription.is_due(clock.utc_text()) else None
 
     def _read_steps(self, subscription: Subscription) -> tuple[Position, list[Step]]:
         """Return the position of a subscription, and the next events with the position after each."""
         position, kinds = subscription.position, frozenset(subscription.kinds)
-        with self._mirror_db.read() as mirror, self._app_db.read() as app:
+        with self._mirror_db.read() as mirror, self.app_db.read() as app:
             if position.states_since is not None:
                 # In a new mirror.db the calls are missing until they are read from the platform.
                 if not collection_state.get_state(mirror, "cdrs").is_complete or not backlog.is_empty(mirror):
@@ -235,7 +236,7 @@ class Deliveries:
             if parse_cursor(mirror, end) - parse_cursor(mirror, position.cursor) >= STORED_EVERY:
                 position = Position(end)
         if position != subscription.position:
-            self._app_db.write(lambda tx: subscriptions.move(tx, subscription, position))
+            self.app_db.write(lambda tx: subscriptions.move(tx, subscription, position))
         self._read_until[subscription.id] = (position, end)
         cursors = [event.id for event in batch.events[:-1]] + [batch.next]
         return position, [
@@ -248,7 +249,7 @@ class Deliveries:
             subscription = self._find_due(number)
             if subscription is None or subscription.position != position:
                 return False
-            outcome = self._send(subscription, event)
+            outcome = self.send(subscription, event)
             state = _judge(subscription, outcome)
 
             def work(tx: Transaction) -> None:
@@ -259,22 +260,20 @@ class Deliveries:
                 else:
                     subscriptions.advance(tx, number, next_position, is_delivered=state == "delivered")
 
-            self._app_db.write(work)
+            self.app_db.write(work)
         return state != "failed"
 
     # --- requests --------------------------------------------------------------------------------------
 
     def _send_and_record(self, subscription: Subscription, event: Event, purpose: Purpose) -> Outcome:
-        outcome = self._send(subscription, event)
+        outcome = self.send(subscription, event)
         state: AttemptState = "failed" if outcome.error else "delivered"
-        self._app_db.write(
-            lambda tx: delivery_log.record(tx, subscription.id, event, purpose, state, outcome)
-        )
+        self.app_db.write(lambda tx: delivery_log.record(tx, subscription.id, event, purpose, state, outcome))
         return outcome
 
-    def _send(self, subscription: Subscription, event: Event) -> Outcome:
+    def send(self, subscription: Subscription, event: Event) -> Outcome:
         """Build the payload of an event from the present data, and send it."""
-        with self._mirror_db.read() as mirror, self._app_db.read() as app:
+        with self._mirror_db.read() as mirror, self.app_db.read() as app:
             (payload,) = build_payloads(
                 mirror,
                 app,
@@ -360,6 +359,8 @@ def _read_states(mirror: sqlite3.Connection, subscription: Subscription) -> list
         "WITH old (change_no) AS (SELECT max(id) FROM _changes WHERE at < :since)"
         " SELECT change_no, id FROM _calls WHERE change_no > :after"
         " AND (coalesce(ended_at, :since) >= :since OR change_no > (SELECT change_no FROM old))"
+        " UNION ALL SELECT change_no, id FROM _merged_calls"
+        " WHERE change_no > max(:after, (SELECT change_no FROM old))"
         " ORDER BY change_no LIMIT :limit",
         {"since": position.states_since, "after": position.states_after, "limit": BATCH_SIZE},
     )

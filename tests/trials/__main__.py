@@ -47,6 +47,7 @@ from tests.trials.webhooks.bodies import Bodies
 from tests.trials.webhooks.burst import Burst
 from tests.trials.webhooks.crash import Crash
 from tests.trials.webhooks.duplicates import Duplicates
+from tests.trials.webhooks.events import Events
 from tests.trials.webhooks.lost import Lost
 from tests.trials.webhooks.order import Order
 
@@ -56,6 +57,7 @@ TRIALS: tuple[type[Trial], ...] = (
     ExpiredToken,
     Exchanges,
     Lost,
+    Events,
     Messages,
     DayOffline,
     Files,

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from itertools import count
 from typing import Any
 
+from integration.events import deliveries, subscriptions
 from integration.inbox import receive, store
 from integration.mirror.page_queries import messages
 from integration.sqlite.write_jobs import Pending
@@ -56,6 +57,25 @@ def merge_equal_texts(patch: Patch) -> None:
             add_event(tx, event)
 
     patch(messages, "add_event", add_once)
+
+
+def store_cursor_early(patch: Patch) -> None:
+    """Store the cursor of an outgoing webhook before the request."""
+    send = deliveries.Deliveries.send
+
+    def send_late(sender: Any, subscription: Any, event: Any) -> Any:
+        position = subscriptions.Position(event.id)
+        sender.app_db.write(
+            lambda tx: subscriptions.advance(tx, subscription.id, position, is_delivered=True)
+        )
+        return send(sender, subscription, event)
+
+    patch(deliveries.Deliveries, "send", send_late)
+
+
+def retry_events_soon(patch: Patch) -> None:
+    """Retry failed requests of outgoing webhooks after a second. No bug: trials would wait."""
+    patch(subscriptions, "EVENTS", (1.0,))
 
 
 def _read_id(body: bytes) -> str:
