@@ -13,6 +13,7 @@ import pytest
 
 from integration.catalogue import get_resource
 from integration.core import clock
+from integration.factory import DERIVED_CONSUMER
 from integration.mirror.sync_state import collection_state
 from integration.mirror.sync_state.collection_state import State
 from integration.simulator import embed
@@ -71,7 +72,7 @@ class SimulatedApp(TestApp):
 
     def start_sync(self) -> None:
         """Start the sync jobs and the derived tables without the other jobs of the product."""
-        self.product.consumers[-1].start()
+        next(consumer for consumer in self.product.consumers if consumer.name == DERIVED_CONSUMER).start()
         self.context.sync_jobs.schedule()
         self.context.scheduler.start()
 
