@@ -24,7 +24,6 @@ from integration.simulator.context import SimulatorContext
 from integration.simulator.http.faults import Fault
 from integration.simulator.http.responses import ErrorResponse, make_json_response
 from integration.simulator.http.transport import WIRE_FAULT_KEY, Environ
-from integration.simulator.records.authentication import LoginDenied
 from integration.simulator.routes import accounts, files, live, reads, writes
 
 _BASE_PATH = re.compile(r"^/v1\.[12](/voipstudio)?(?=/|$)")
@@ -97,7 +96,7 @@ def _add_request_hooks(app: Flask) -> None:
         )
         if "expire-token" in g.faults and g.token.name is None:
             context.login_service.revoke(g.token.secret)
-            raise LoginDenied(401, "Unauthorized")
+            raise ErrorResponse(401, "Unauthorized")
         return None
 
     @app.after_request
@@ -124,10 +123,6 @@ def _add_request_hooks(app: Flask) -> None:
     @app.errorhandler(ErrorResponse)
     def handle_error_response(error: ErrorResponse) -> Response:
         return make_json_response(error_body(str(error), error.errors), error.status)
-
-    @app.errorhandler(LoginDenied)
-    def handle_denied_login(error: LoginDenied) -> Response:
-        return make_json_response(error_body(str(error)), error.status)
 
     @app.errorhandler(HTTPException)
     def handle_http_exception(error: HTTPException) -> Response:

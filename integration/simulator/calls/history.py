@@ -150,7 +150,7 @@ def _choose_office_time(world: World, rng: random.Random, days: int) -> float:
 
 def _add_faxes_and_chats(world: World, days: int) -> None:
     rng = random.Random(f"papers {world.seed}")
-    people = [person for person in world.people if person.is_online]
+    people = world.online_people
     for unix_time in sorted(_choose_office_time(world, rng, days) for _ in range(max(4, days // 3))):
         activity.add_fax(world, rng, unix_time)
     for unix_time in sorted(_choose_office_time(world, rng, days) for _ in range(max(6, days // 2))):
@@ -205,7 +205,7 @@ def _add_sms(world: World, player: Player, rng: random.Random, days: int, count:
     A pair is a question from outside and a user's reply 1 to 13 min later.
     """
     ddis = [ddi for ddi in world.ddis if ddi["sms_enabled"]]
-    people = [person for person in world.people if person.is_online]
+    people = world.online_people
     partners = [c["mobile"] for c in world.collections["contacts"].records.values() if c["mobile"]][:30]
     partners += [numbers.make_mobile_number(rng.randrange(700, 1000)) for _ in range(15)]
     planned_messages = []

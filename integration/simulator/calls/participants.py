@@ -63,7 +63,7 @@ class Participants:
         return options.is_answered if options.is_answered is not None else self.rng.random() < 0.8
 
     def choose_online_user(self, besides: Person | None = None) -> Person:
-        users = [person for person in self.account.people if person.is_online and person is not besides]
+        users = [person for person in self.account.online_people if person is not besides]
         return self._choose(users, "other user" if besides else "user who is online")
 
     def _choose(self, candidates: list[_T], description: str) -> _T:

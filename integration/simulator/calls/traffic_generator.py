@@ -20,16 +20,14 @@ from integration.simulator.calls.records import add_webcall
 from integration.simulator.calls.story import Story
 from integration.simulator.calls.traffic import Traffic
 from integration.simulator.records import activity
-from integration.simulator.records.people import Person
 
-_SECONDS_BETWEEN_CALLS = 10.0
-_SECONDS_BETWEEN_SMS = 45.0
-_SECONDS_BETWEEN_OTHER_EVENTS = 150.0
+_FREQUENT_CALLS_PER_HOUR = 360.0
+_CALLS_PER_SMS, _CALLS_PER_OTHER_EVENT = 4.5, 15
+"""Calls without an office day for each SMS and for each other event."""
 
 _STORY_SHARE = 0.4
 """Share of the calls of an office day that belong to the story."""
-_CALLS_PER_SMS = 35
-_CALLS_PER_OTHER_EVENT = 100
+_OFFICE_CALLS_PER_SMS, _OFFICE_CALLS_PER_OTHER_EVENT = 35, 100
 """Calls of an office day for each SMS and for each other event, as in the history."""
 _LONGEST_WAIT = 600.0
 """Seconds after which the rate of an office day is read again."""
@@ -54,6 +52,10 @@ class TrafficGenerator:
         self.world = traffic.world
         self._rng = random.Random(f"bustle {traffic.world.seed}")
         self._is_active = False
+        self._calls_per_sms = _OFFICE_CALLS_PER_SMS if is_office_day else _CALLS_PER_SMS
+        self._calls_per_other_event = (
+            _OFFICE_CALLS_PER_OTHER_EVENT if is_office_day else _CALLS_PER_OTHER_EVENT
+        )
         self._story = (
             Story(traffic, self._start_call, lambda at: self._expect_calls_per_hour(at) * _STORY_SHARE)
             if is_office_day
@@ -91,32 +93,24 @@ class TrafficGenerator:
                 self.traffic.schedule(clock.unix() + delay, self._start_random_call)
 
     def _schedule_next(
-        self,
-        action: Callable[[float], None],
-        unix_time: float,
-        mean_seconds: float,
-        calls_per_event: float = 1,
+        self, action: Callable[[float], None], unix_time: float, calls_per_event: float = 1
     ) -> None:
-        """Schedule `action` after a random time.
+        """Schedule `action` after a random time, whose mean is that of `calls_per_event` calls.
 
-        `mean_seconds`: mean of that time. On an office day it is the mean time of `calls_per_event` calls.
+        The time to a random event does not depend on the time since the last one. So the wait can be drawn
+        again whenever the rate has changed.
         """
-        speed = self.traffic.speed
-        if self._story is None:
-            self.traffic.schedule(unix_time + self._rng.expovariate(speed / mean_seconds), action)
-            return
-        # The time to a random event does not depend on the time since the last one. So the wait can be
-        # drawn again whenever the rate has changed.
-        events_per_second = (
-            self._expect_calls_per_hour(unix_time) * (1 - _STORY_SHARE) / calls_per_event / 3600 * speed
-        )
+        speed, calls_per_hour = self.traffic.speed, _FREQUENT_CALLS_PER_HOUR
+        if self._story is not None:
+            calls_per_hour = self._expect_calls_per_hour(unix_time) * (1 - _STORY_SHARE)
+        events_per_second = calls_per_hour / calls_per_event / 3600 * speed
         wait = self._rng.expovariate(events_per_second) if events_per_second else math.inf
         if wait <= _LONGEST_WAIT / speed:
             self.traffic.schedule(unix_time + wait, action)
         else:
             self.traffic.schedule(
                 unix_time + _LONGEST_WAIT / speed,
-                lambda moment: self._schedule_next(action, moment, mean_seconds, calls_per_event),
+                lambda moment: self._schedule_next(action, moment, calls_per_event),
             )
 
     def _expect_calls_per_hour(self, unix_time: float) -> float:
@@ -166,14 +160,14 @@ class TrafficGenerator:
     def _start_next_call(self, unix_time: float) -> None:
         if self._is_active:
             self._start_random_call(unix_time)
-            self._schedule_next(self._start_next_call, unix_time, _SECONDS_BETWEEN_CALLS)
+            self._schedule_next(self._start_next_call, unix_time)
 
     def _receive_next_sms(self, unix_time: float) -> None:
         if not self._is_active:
             return
         rng, player = self._rng, self.traffic.player
         ddi = rng.choice([ddi for ddi in self.world.ddis if ddi["sms_enabled"]])
-        person = self._choose_online_person()
+        person = self._rng.choice(self.world.online_people)
         with self.world.lock:
             sender = self.world.scripts.choose_caller()
         if sender.startswith("447"):
@@ -181,7 +175,7 @@ class TrafficGenerator:
             player.receive_sms(sender, ddi["e164"], question, person, unix_time)
             reply_at = unix_time + (10 + rng.random() * 40) / self.traffic.speed
             self.traffic.schedule(reply_at, partial(player.send_sms, person, ddi["e164"], sender, answer))
-        self._schedule_next(self._receive_next_sms, unix_time, _SECONDS_BETWEEN_SMS, _CALLS_PER_SMS)
+        self._schedule_next(self._receive_next_sms, unix_time, self._calls_per_sms)
 
     def _start_next_other(self, unix_time: float) -> None:
         """Start a fax, an ended chat, a web call or a call-me-back."""
@@ -192,14 +186,11 @@ class TrafficGenerator:
             if event_kind == "fax":
                 activity.add_fax(self.world, self._rng, unix_time)
             elif event_kind == "chat":
-                activity.add_chat(self.world, self._rng, self._choose_online_person(), unix_time - 180)
+                activity.add_chat(
+                    self.world, self._rng, self._rng.choice(self.world.online_people), unix_time - 180
+                )
         if event_kind in self.world.scripts.by_name:
             plan = self._start_call(event_kind, CallOptions())
             if plan is not None and event_kind == "web_call":
                 add_webcall(self.world, plan, unix_time)
-        self._schedule_next(
-            self._start_next_other, unix_time, _SECONDS_BETWEEN_OTHER_EVENTS, _CALLS_PER_OTHER_EVENT
-        )
-
-    def _choose_online_person(self) -> Person:
-        return self._rng.choice([person for person in self.world.people if person.is_online])
+        self._schedule_next(self._start_next_other, unix_time, self._calls_per_other_event)

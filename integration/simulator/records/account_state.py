@@ -122,6 +122,10 @@ class AccountState:
         """User without administrator rights."""
         return self.people[1]
 
+    @property
+    def online_people(self) -> list[Person]:
+        return [person for person in self.people if person.is_online]
+
     def find_person(self, user_id: object) -> Person | None:
         return next((person for person in self.people if str(person.id) == str(user_id)), None)
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from integration.core import clock
+from integration.simulator.http.responses import ErrorResponse
 from integration.simulator.records.account_state import AccountState
 from integration.simulator.records.people import Person, make_secret
 
@@ -22,14 +23,6 @@ API_KEY_IDLE_SECONDS = 7 * 86400.0
 """Idle seconds after which the initial API keys expire."""
 REMEMBER_ME_IDLE_SECONDS = 30 * 86400.0
 """Idle seconds after which a token of a login with remember_me expires."""
-
-
-class LoginDenied(Exception):
-    """Refused credentials. `status` and message are as on the platform."""
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
 
 
 @dataclass(slots=True)
@@ -97,11 +90,11 @@ class LoginService:
 
         The result is (token, None), or (None, nonce) if a second factor is required. A `device` that was
         added with a code requires no code. `is_remembered` selects REMEMBER_ME_IDLE_SECONDS. Raises
-        LoginDenied.
+        ErrorResponse.
         """
         person = self.find_person(email)
         if person is None or person.password != password or self._is_closed:
-            raise LoginDenied(400, "Invalid email and/or password.")
+            raise ErrorResponse(400, "Invalid email and/or password.")
         fingerprint = device if isinstance(device, str) and device else None
         if not person.has_two_factor or (person.id, fingerprint) in self._trusted_devices:
             return self._add_session(person, is_remembered), None
@@ -114,10 +107,10 @@ class LoginService:
     def verify_second_factor(
         self, nonce: object, code: object, *, add_device: bool = False, is_remembered: bool = False
     ) -> Token:
-        """Complete a login with the code of the second factor. Raises LoginDenied."""
+        """Complete a login with the code of the second factor. Raises ErrorResponse."""
         person, expected, fingerprint = self._pending_logins.get(str(nonce), (None, "", None))
         if person is None or str(code) != expected:
-            raise LoginDenied(400, "Invalid code.")
+            raise ErrorResponse(400, "Invalid code.")
         del self._pending_logins[str(nonce)]
         if add_device and fingerprint is not None:
             self._trusted_devices.add((person.id, fingerprint))
@@ -156,14 +149,14 @@ class LoginService:
     def authenticate(self, token_header: str | None, authorization: str | None) -> Token:
         """Return the token of a request, from X-Auth-Token or Basic.
 
-        The idle time of the token restarts. Raises LoginDenied.
+        The idle time of the token restarts. Raises ErrorResponse.
         """
         token = self._find_token(token_header.strip(), None) if token_header else None
         if token is None and authorization:
             user, value = _parse_basic_header(authorization)
             token = self._find_token(value, user)
         if token is None:
-            raise LoginDenied(401, "Unauthorized")
+            raise ErrorResponse(401, "Unauthorized")
         return token
 
     def _find_token(self, secret: str, user: str | None) -> Token | None:
@@ -210,9 +203,9 @@ def print_mail(text: str) -> None:
 def _parse_basic_header(authorization: str) -> tuple[str, str]:
     scheme, _, credentials = authorization.partition(" ")
     if scheme.lower() != "basic":
-        raise LoginDenied(401, "Unauthorized")
+        raise ErrorResponse(401, "Unauthorized")
     try:
         user, value = base64.b64decode(credentials.strip(), validate=True).decode().split(":", 1)
     except ValueError as error:
-        raise LoginDenied(400, "Failed to parse Authorization header credentials") from error
+        raise ErrorResponse(400, "Failed to parse Authorization header credentials") from error
     return user, value

@@ -8,6 +8,13 @@ from __future__ import annotations
 
 import random
 
+_DESTINATIONS = (
+    ("447", "United Kingdom Mobile", 0.035),
+    ("44", "United Kingdom London", 0.012),
+    ("1", "United States", 0.01),
+    ("", "United States", 0.45),
+)
+"""Prefix, name and price per minute of destinations."""
 _AMERICAN_AREAS = ("202", "212", "312", "415", "617")
 
 
@@ -43,17 +50,13 @@ def format_national(number: str) -> str:
 
 def describe_destination(number: str) -> str:
     """Return the platform's name for the destination of an outbound call."""
-    if number.startswith("447"):
-        return "United Kingdom Mobile"
-    if number.startswith("44"):
-        return "United Kingdom London"
-    return "United States"
+    return _find_destination(number)[1]
 
 
 def get_rate(number: str) -> float:
     """Return the price per minute of calls to `number`."""
-    if number.startswith("447"):
-        return 0.035
-    if number.startswith("44"):
-        return 0.012
-    return 0.01 if number.startswith("1") else 0.45
+    return _find_destination(number)[2]
+
+
+def _find_destination(number: str) -> tuple[str, str, float]:
+    return next(row for row in _DESTINATIONS if number.startswith(row[0]))
