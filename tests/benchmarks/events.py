@@ -1,4 +1,4 @@
-"""Benchmark of events for programs: readers that wait beside open pages, and a page of calls.
+"""Benchmark of events for programs: readers beside open pages, a page of calls, and outgoing webhooks.
 
 The readers share a thread with the measurement. Each sends its next request when it has received a response.
 """
@@ -7,7 +7,12 @@ from __future__ import annotations
 
 import selectors
 import socket
+import tempfile
+import threading
+import time
 from itertools import count
+from pathlib import Path
+from typing import Any
 
 import orjson
 
@@ -24,12 +29,16 @@ from tests.benchmarks.tools.benchmark import (
 )
 from tests.benchmarks.tools.data_dirs import add_key, get_data_dir, run_product
 from tests.benchmarks.tools.processes import Requests
+from tests.support.harness import Product, keep_port, wait_for
+from tests.support.scripted_server import Request, Server
 
 READERS, PAGES = 50, 100
 READERS_OF_KEY = 8
 ROUNDS, SMALL_ROUNDS = 7, 3
 EVENTS, SMALL_EVENTS = 20, 5
 WITHOUT = "without readers"
+SUBSCRIBERS = 20
+HANGING = "/hanging"
 CALLS_PATH = "/api/calls?limit=500"
 CALLS_CPU = 25.0
 """Milliseconds of CPU time for a page of 500 calls."""
@@ -76,8 +85,36 @@ class Reader:
         return True
 
 
+class Receivers:
+    """Receivers of outgoing webhooks, by the path of their URL. One hangs, and one refuses connections."""
+
+    def __init__(self) -> None:
+        self.server = Server()
+        self.server.routes["*"] = self._respond
+        self.closed = keep_port()
+        self.released = threading.Event()
+        self.arrivals: list[float] = []
+        """Times at which requests of the others arrived (perf_counter)."""
+
+    def list_urls(self) -> list[str]:
+        urls = [f"{self.server.url}/{number}" for number in range(SUBSCRIBERS - 2)]
+        return [f"http://127.0.0.1:{self.closed.getsockname()[1]}/", f"{self.server.url}{HANGING}", *urls]
+
+    def _respond(self, request: Request, reply: Any) -> None:
+        if request.path == HANGING:
+            self.released.wait(60)
+        else:
+            self.arrivals.append(time.perf_counter())
+        reply.content(b"", "text/plain", 204)
+
+    def close(self) -> None:
+        self.released.set()
+        self.closed.close()
+        self.server.close()
+
+
 def measure(options: Options) -> list[Figure]:
-    figures = measure_readers(options)
+    figures = [*measure_readers(options), *measure_deliveries(options)]
     return figures if options.is_small else [*figures, *measure_calls(options)]
 
 
@@ -120,6 +157,41 @@ def measure_readers(options: Options) -> list[Figure]:
     ]
 
 
+def measure_deliveries(options: Options) -> list[Figure]:
+    """Measure the time from the platform's webhook to the request of each receiver that responds."""
+    rounds, events = (SMALL_ROUNDS, SMALL_EVENTS) if options.is_small else (ROUNDS, EVENTS)
+    receivers, delays, numbers = Receivers(), list[list[float]](), count()
+    with tempfile.TemporaryDirectory(prefix="switchroom-bench-") as folder:
+        product = Product(Path(folder) / "data", program=options.program, outgoing__allow_hosts="127.0.0.1")
+        try:
+            for number, url in enumerate(receivers.list_urls()):
+                added = product.command("events", "add", f"{number}", url, "--kinds", "call.ringing")
+                assert added.returncode == 0, added.stderr
+
+            def post() -> list[float]:
+                receivers.arrivals, began = [], time.perf_counter()
+                body = load.body(5 * next(numbers) + 1)
+                assert product.client.send("POST", product.webhook_path, body)[0] == 200
+                wait_for(lambda: len(receivers.arrivals) == SUBSCRIBERS - 2, "the requests", streams.SILENCE)
+                return [at - began for at in receivers.arrivals]
+
+            for _ in range(rounds):
+                delays.append(sorted(delay for _ in range(events) for delay in post()))
+        finally:
+            receivers.close()
+            product.stop()
+    name = f"webhook to outgoing webhook, {SUBSCRIBERS} receivers of which one hangs and one refuses"
+    return [
+        Figure(
+            f"{name}: {percentile}",
+            "ms",
+            [1000 * one[int(len(one) * share)] for one in delays],
+            goals=(Goal(limit),),
+        )
+        for percentile, (share, limit) in {"p50": (0.5, 300), "p99": (0.99, 1000)}.items()
+    ]
+
+
 def measure_calls(options: Options) -> list[Figure]:
     (rows,) = options.rows[-1:] or BENCHMARK.rows
     product = run_product(get_data_dir(rows), options.program)
@@ -141,6 +213,7 @@ BENCHMARK = Benchmark(
     rows=(1_000_000,),
     remarks=(
         f"Rounds of {EVENTS} webhooks, one after the other, beside {PAGES} open pages. In every second round "
-        f"{READERS} programs wait for events. The page of calls is that of the own API, over HTTP."
+        f"{READERS} programs wait for events. The page of calls is that of the own API, over HTTP. The "
+        "time of an outgoing webhook ends when its receiver has the request."
     ),
 )
