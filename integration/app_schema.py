@@ -100,6 +100,7 @@ MIGRATIONS: dict[str, Step] = {
     "one table of export jobs": export_jobs.merge_schedules_and_downloads,
     "settings of dashboard users in one table": person_settings.merge_tables,
     "start of the call-back list": callbacks.drop_position,
+    "alert rules during opening hours": rules.add_only_open_column,
 }
 """Migration steps by name, in order. Every existing house.db records the first one."""
 

@@ -57,7 +57,8 @@ CREATE TABLE alert_rules (
     created_at TEXT NOT NULL,
     minutes INTEGER NOT NULL DEFAULT 0,
     calls INTEGER NOT NULL DEFAULT 0,
-    queue_id INTEGER
+    queue_id INTEGER,
+    only_open INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 
 CREATE TABLE announcement_files (

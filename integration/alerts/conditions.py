@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from string import Formatter
@@ -17,6 +17,7 @@ from integration.catalogue import get_resource
 from integration.catalogue.collection_titles import get_title
 from integration.context import AppContext
 from integration.core import clock
+from integration.core.opening_hours import ALL_LINES
 from integration.core.phone_numbers import is_withheld
 from integration.mirror.page_queries import alert_queries, live
 from integration.mirror.page_queries.call_labels import STATE_LABELS
@@ -96,7 +97,8 @@ class Condition:
     `label` is its short name. `sentence` describes it with its fields in braces: `{threshold}`, `{minutes}`
     and `{calls}` are numbers of the rule, described by `numbers`; `{queue}` is a queue or `any_queue`, and
     `{currency}` the account's currency. `reports_recovery`: the end of an alert causes a notification.
-    `is_suggested`: the page offers to switch it on with its default values.
+    `is_suggested`: the page offers to switch it on with its default values. `follows_line`: of a rule
+    that is active only during opening hours, `find` excludes what arrived while its line was closed.
     """
 
     label: str
@@ -108,6 +110,7 @@ class Condition:
     any_queue: str = ""
     reports_recovery: bool = True
     is_suggested: bool = False
+    follows_line: bool = False
 
     @property
     def numbers(self) -> dict[str, Number]:
@@ -153,10 +156,36 @@ def _format_count(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
+def _is_included(evaluation: Evaluation, line: str | None, at: str | None) -> bool:
+    """Return whether the rule includes what arrived on a line at a time, UTC text."""
+    return not evaluation.rule.only_open or evaluation.context.rules.counting.hours.is_open_at(line, at)
+
+
+def _list_included(evaluation: Evaluation, calls: Iterable[sqlite3.Row]) -> list[sqlite3.Row]:
+    return [
+        call
+        for call in calls
+        if _is_included(evaluation, call["our_e164"] or call["our_number"], call["started_at"])
+    ]
+
+
+def _is_due(evaluation: Evaluation, item: CallbackItem) -> bool:
+    """Return whether a caller has waited for the minutes of the rule while the line was open."""
+    opened = clock.parse_utc(item.opened_at)
+    line = evaluation.context.phone_numbers.to_e164(item.our_number) or item.our_number
+    seconds = 60 * evaluation.rule.threshold
+    hours = evaluation.context.rules.counting.hours
+    return opened is not None and hours.add_open_time(line, opened, seconds) <= evaluation.now
+
+
 def _not_called_back(evaluation: Evaluation) -> list[Match]:
     cutoff = evaluation.utc_text_before(minutes=evaluation.rule.threshold)
     with evaluation.context.app_db.read() as connection:
-        items = [item for item in callbacks.list_items(connection) if item.opened_at <= cutoff]
+        items = [
+            item
+            for item in callbacks.list_items(connection)
+            if item.opened_at <= cutoff and _is_due(evaluation, item)
+        ]
     return [
         Match(
             str(item.id),
@@ -189,7 +218,7 @@ def _waiting(evaluation: Evaluation) -> list[Match]:
             f"{_format_line(evaluation.context, call)}",
             call["started_at"],
         )
-        for call in calls
+        for call in _list_included(evaluation, calls)
     ]
 
 
@@ -221,7 +250,7 @@ def _not_answered(evaluation: Evaluation) -> list[Match]:
             f"{prefix} {_format_caller(evaluation.context, call)}{_format_line(evaluation.context, call)}",
             call["at"],
         )
-        for call in calls
+        for call in _list_included(evaluation, calls)
     ]
 
 
@@ -230,6 +259,8 @@ def _sms(evaluation: Evaluation) -> list[Match]:
         rows = alert_queries.list_received_messages(connection, evaluation.new_since, MAX_MATCHES)
     matches, phone_numbers = [], evaluation.context.phone_numbers
     for row in rows:
+        if not _is_included(evaluation, ALL_LINES, row["at"]):
+            continue
         sender = phone_numbers.format_national(phone_numbers.restore_contact(row["sender"]))
         # A webhook event and its later record have different ids, so the key consists of sender and text.
         key = f"{row['sender']} {row['text']}"[:200]
@@ -252,11 +283,13 @@ def _sms(evaluation: Evaluation) -> list[Match]:
 def _silent_webhooks(evaluation: Evaluation) -> list[Match]:
     last_received_at = evaluation.context.inbox.load_overview().last_received_at
     active_since = evaluation.rule.find_active_since(evaluation.now)
+    opened = evaluation.context.rules.counting.hours.find_open_since(ALL_LINES, evaluation.now)
     # Time outside the rule's hours and before its creation does not count as silence.
     since = max(
         last_received_at or "",
         evaluation.rule.created_at,
         clock.utc_text(active_since) if active_since else "",
+        clock.utc_text(opened) if opened and evaluation.rule.only_open else "",
     )
     if since > evaluation.utc_text_before(minutes=evaluation.rule.threshold):
         return []
@@ -411,6 +444,7 @@ CONDITIONS: Mapping[str, Condition] = {
         Number("seconds", 60, 5, 3600),
         any_queue="any queue or number",
         is_suggested=True,
+        follows_line=True,
     ),
     "queue_length": Condition(
         "Long queue",
@@ -425,6 +459,7 @@ CONDITIONS: Mapping[str, Condition] = {
         _not_called_back,
         Number("minutes", 30, 1, 10_080),
         is_suggested=True,
+        follows_line=True,
     ),
     "many_missed": Condition(
         "Many missed calls",
@@ -449,11 +484,19 @@ CONDITIONS: Mapping[str, Condition] = {
         Number("currency units", 50, 1, 1_000_000),
         reports_recovery=False,
     ),
-    "missed_call": Condition("Missed call", "When a call is missed", _not_answered, reports_recovery=False),
-    "voicemail": Condition(
-        "Voice message", "When a caller leaves a voice message", _not_answered, reports_recovery=False
+    "missed_call": Condition(
+        "Missed call", "When a call is missed", _not_answered, reports_recovery=False, follows_line=True
     ),
-    "sms": Condition("Text message", "When a text message arrives", _sms, reports_recovery=False),
+    "voicemail": Condition(
+        "Voice message",
+        "When a caller leaves a voice message",
+        _not_answered,
+        reports_recovery=False,
+        follows_line=True,
+    ),
+    "sms": Condition(
+        "Text message", "When a text message arrives", _sms, reports_recovery=False, follows_line=True
+    ),
     "silent_webhooks": Condition(
         "No webhooks",
         "When no webhook arrives for {threshold} min",

@@ -60,12 +60,7 @@ def decide(
         ]
         alerts_by_key = {finding.key: finding for finding in alerts}
         current = [alerts_by_key.get(finding.key, finding) for finding in current]
-    # Outside its hours a rule is not evaluated, so a missing match does not mean that the alert ended.
-    recovered = (
-        [item for item in ended if item.notified_at is not None]
-        if reports_recovery and rule.is_active(now)
-        else []
-    )
+    recovered = [item for item in ended if item.notified_at is not None] if reports_recovery else []
     return Decision(current, ended, alerts, recovered, quiet_until or now)
 
 

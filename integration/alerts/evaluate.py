@@ -18,6 +18,7 @@ from integration.alerts.send import Sender
 from integration.context import AppContext
 from integration.core import clock
 from integration.core.errors import SwitchroomError
+from integration.core.opening_hours import ALL_LINES
 from integration.settings.model import Settings
 from integration.sqlite.transaction import Transaction
 
@@ -92,11 +93,15 @@ class RuleEvaluator:
     ) -> Decision:
         now = clock.now().astimezone(self._zone)
         condition = CONDITIONS[rule.condition]
-        evaluation = Evaluation(self._context, rule, now, previous, failing_since)
-        matches = condition.find(evaluation) if rule.is_active(now) else []
-        return decide(
-            rule, matches, previous, last_alert_at, now, reports_recovery=condition.reports_recovery
+        hours = self._context.rules.counting.hours
+        is_active = rule.is_active(now) and (
+            not rule.only_open or condition.follows_line or hours.is_open(ALL_LINES, now)
         )
+        evaluation = Evaluation(self._context, rule, now, previous, failing_since)
+        matches = condition.find(evaluation) if is_active else []
+        # An inactive rule is not evaluated, so a missing match does not mean that the alert ended.
+        reports_recovery = condition.reports_recovery and is_active
+        return decide(rule, matches, previous, last_alert_at, now, reports_recovery=reports_recovery)
 
     def _save_decisions(
         self, decisions: list[tuple[Rule, Decision]], orphaned_findings: list[Finding]

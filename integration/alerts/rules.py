@@ -38,7 +38,8 @@ CREATE TABLE IF NOT EXISTS alert_rules (
     created_at TEXT NOT NULL,
     minutes INTEGER NOT NULL DEFAULT 0,
     calls INTEGER NOT NULL DEFAULT 0,
-    queue_id INTEGER
+    queue_id INTEGER,
+    only_open INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 
 -- current alerts; `told_at` NULL: no notification yet (quiet hours, cool-down)
@@ -65,6 +66,12 @@ def add_sentence_columns(schema: Schema) -> None:
             schema.execute(f"ALTER TABLE alert_rules ADD COLUMN {column}")
 
 
+def add_only_open_column(schema: Schema) -> None:
+    """Migration: add the limit of a rule to opening hours."""
+    if "only_open" not in read_columns(schema).get("alert_rules", {"only_open"}):
+        schema.execute("ALTER TABLE alert_rules ADD COLUMN only_open INTEGER NOT NULL DEFAULT 0")
+
+
 MAX_RULES = 100
 """Largest number of rules of an installation."""
 MAX_NAME_LENGTH = 60
@@ -84,6 +91,9 @@ class Rule:
     range whose end is not after its start ends on the next day. `cooldown` is the smallest number of minutes
     between two notifications. `emails` are separated by blanks; `secret` is the Authorization header for
     `url`, or ''.
+
+    With `only_open` it includes calls and messages that arrived during opening hours, and is otherwise active
+    only during those of all lines.
 
     Rules with a negative id come from the configuration and notify `alerts.urls`.
     """
@@ -107,6 +117,7 @@ class Rule:
     minutes: int = 0
     calls: int = 0
     queue_id: int | None = None
+    only_open: bool = False
 
     def is_active(self, now: datetime) -> bool:
         """Return whether `now` is within the rule's days and hours.
@@ -326,4 +337,4 @@ def _column_values(rule: Rule) -> list[object]:
 
 
 def _from_row(row: sqlite3.Row) -> Rule:
-    return Rule(**{**dict(row), "notice": bool(row["notice"])})
+    return Rule(**{**dict(row), "notice": bool(row["notice"]), "only_open": bool(row["only_open"])})

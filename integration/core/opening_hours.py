@@ -121,6 +121,20 @@ class OpeningHours:
             position = end
         return position
 
+    def count_open_seconds(self, line: str | None, start: datetime, end: datetime) -> float:
+        """Return the seconds from `start` to `end` while a line was open."""
+        if not self.has_hours(line):
+            return max(0.0, (end - start).total_seconds())
+        seconds, position = 0.0, start
+        for begin, close in self._iterate_spans(line, start):
+            if begin >= end:
+                break
+            begin, close = max(begin, position), min(close, end)
+            if begin < close:
+                seconds += (close - begin).total_seconds()
+                position = close
+        return seconds
+
     def _find_key(self, line: str | None) -> str:
         key = _make_key(line or ALL_LINES)
         return key if key in self._weeks else ALL_LINES

@@ -94,11 +94,9 @@ def test_recovery_of_a_notified_alert_is_due_after_quiet_hours():
     assert over.recovery_due_at == (evening + timedelta(days=1)).replace(hour=7, minute=0)
 
 
-def test_no_recovery_for_event_conditions_or_outside_the_hours():
+def test_no_recovery_for_event_conditions():
     first = decide(rule(), found("a"), [], "", NOON, reports_recovery=True)
     assert decide(rule(), [], first.current, "", NOON, reports_recovery=False).recovered == []
-    day = rule(begins="09:00", ends="12:00")
-    assert decide(day, [], first.current, "", NOON, reports_recovery=True).recovered == []
 
 
 @pytest.mark.parametrize(

@@ -125,6 +125,7 @@ def index() -> str:
         ),
         progress=(sum(item.state == "closed" for item in opened_today), len(opened_today)),
         limits=(DUE_MINUTES, LATE_MINUTES),
+        waits={item.id: _measure_wait(item) for item in shown if item.state == "open"},
         hidden=visible_count - len(items),
         my_count=sum(map(is_mine, open_items)),
         waiting=layout.count_open_callbacks(context, viewer),
@@ -132,6 +133,25 @@ def index() -> str:
         unlogged=unlogged_users,
         done=closed_item if closed_item and closed_item.state == "closed" else None,
     )
+
+
+def _measure_wait(item: CallbackItem) -> tuple[int, str]:
+    """Return how many minutes a caller has waited while the line was open, and when the call-back is due.
+
+    The time is '09:30' today, 'Mon 09:30' within six days, else '4 Jan 09:30'; '' without opening hours.
+    """
+    context, opened = app_context(), clock.parse_utc(item.opened_at)
+    hours, now = context.rules.counting.hours, clock.now()
+    line = context.phone_numbers.to_e164(item.our_number) or item.our_number
+    if opened is None:
+        return 0, ""
+    minutes = int(hours.count_open_seconds(line, opened, now) / 60)
+    if not hours.has_hours(line):
+        return minutes, ""
+    due = hours.add_open_time(line, opened, 60 * DUE_MINUTES).astimezone(hours.zone)
+    days = (due.date() - formats.today()).days
+    day = "" if days == 0 else f"{due:%a} " if 0 < days < 7 else f"{due.day} {due:%b} "
+    return minutes, f"{day}{due:%H:%M}"
 
 
 def _parse_period() -> tuple[str, str] | None:

@@ -272,6 +272,7 @@ def _rule_from_form(old_rule: Rule) -> Rule:
         quiet_from=form.get("quiet_from", ""),
         quiet_to=form.get("quiet_to", ""),
         cooldown=_parse_whole_number("cooldown", 0),
+        only_open=form.get("only_open") == "1",
     )
 
 

@@ -21,6 +21,7 @@ from tests.support.applications.shared_app import running_shared_app
 NOW = datetime(2026, 11, 27, 14, 3, 30, tzinfo=UTC)
 DAYS = "from=2026-11-17&to=2026-11-19"
 ANN, BOB = 1, 2
+HOURS = {"calls__usual_hours": '["Mon-Fri 08:00-18:00"]'}
 REASONS = {
     # Zone: outside opening hours; rang, not answered; no one free; left a voicemail
     "Europe/London": (2, 3, 1, 1),
@@ -36,7 +37,9 @@ EXHAUSTIVE = [
 
 @pytest.fixture(scope="module", params=EXHAUSTIVE)
 def zoned_app(request, tmp_path_factory):
-    with running_shared_app(tmp_path_factory.mktemp("zone"), dashboard__timezone=request.param) as app:
+    with running_shared_app(
+        tmp_path_factory.mktemp("zone"), dashboard__timezone=request.param, **HOURS
+    ) as app:
         app.zone = request.param
         yield app
 

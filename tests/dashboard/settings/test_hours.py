@@ -8,9 +8,12 @@ from datetime import UTC, datetime
 import pytest
 
 from integration.access import audit
+from integration.alerts import notification_log
+from integration.alerts.evaluate import RuleEvaluator
 from integration.core.opening_hours import HoursEntry
 from integration.maintenance.doctor import check_installation
 from integration.mirror.derived.rebuild import rebuild_due
+from integration.workspace.callback_following import update_from_mirror
 from tests.support.application import running_app
 from tests.support.page_text import call_ids, text
 from tests.support.people import BOB
@@ -23,7 +26,7 @@ OFFICE = (("08:00", "18:00"),)
 
 @pytest.fixture
 def app(tmp_path):
-    with running_app(tmp_path / "data") as app:
+    with running_app(tmp_path / "data", calls__usual_hours='["Mon-Fri 08:00-18:00"]') as app:
         app.clock.freeze(NOW)
         app.put("ddis", {"id": 1, "e164": RECEPTION[1:], "name": "Reception"}, {"id": 2, "e164": SALES[1:]})
         yield app
@@ -186,3 +189,88 @@ def test_a_change_affects_the_calls_from_its_day_on(app):
     app.log_in().post("/settings/hours/remove", line="", valid_from="2026-11-23")
     rebuild_due(app.mirror_db, app.context.rules)
     assert (read_outside(app), list_due(app)) == ([2, 3, 6], [])
+
+
+# --- call-backs and alerts -------------------------------------------------------------------------------
+
+
+def miss(app, number: int, at: str, line: str = RECEPTION) -> None:
+    """Add a call that was missed at a time of November 2026, by a caller of its own."""
+    party = f"4477009001{number:02}"
+    called = {"our_number": line[1:], "our_e164": line, "party": party, "party_e164": f"+{party}"}
+    app.call(number, f"2026-11-{at}", outcome="missed", talk_seconds=None, change_no=number, **called)
+    update_from_mirror(app.app_db, app.mirror_db)
+
+
+def test_missed_shows_when_a_call_back_is_due_and_counts_open_time(app):
+    app.log_in().post("/settings/hours", **make_form(SALES, "", fri="14:00-18:00"))
+    app.log_in().post("/settings/hours/closed", day="2026-12-04", name="Stocktaking")
+    app.clock.freeze(at := datetime(2026, 11, 26, 11, 0, tzinfo=UTC).timestamp())
+    for number, (time, line) in enumerate(
+        [
+            ("26 10:45:00", RECEPTION),
+            ("26 10:20:00", RECEPTION),
+            ("25 20:00:00", RECEPTION),
+            ("26 10:00:00", SALES),
+        ],
+        1,
+    ):
+        miss(app, number, time, line)
+    page = text(app.log_in().get("/missed"))
+    waits = re.findall(r"(due [\w: ]+|over \d+ \w+) · (\d\d:\d\d|\d+ Nov)", page)
+    assert waits == [
+        ("due 11:15", "10:45"),
+        ("over 30 min", "10:20"),
+        ("due Fri 14:30", "10:00"),
+        ("over 2 h", "25 Nov"),
+    ]
+    app.clock.freeze(at + 7 * 86_400)
+    miss(app, 9, "27 17:50:00", SALES)
+    assert "due 11 Dec 14:20" in text(app.log_in().get("/missed"))
+
+
+def run_rules(app, at: str) -> list[tuple[str, str]]:
+    """Evaluate the rules at a time of November 2026. Returns new notifications: kind and caller or text."""
+    app.clock.freeze(f"2026-11-{at}")
+    with app.app_db.read() as connection:
+        earlier = len(notification_log.list_newest(connection, 100))
+    RuleEvaluator(app.context, lambda: None).run()
+    with app.app_db.read() as connection:
+        log = notification_log.list_newest(connection, 100)
+    return sorted((entry.kind, entry.subject) for entry in log[: len(log) - earlier])
+
+
+def test_a_rule_applies_only_while_open(app):
+    app.clock.freeze("2026-11-26 10:00:00")
+    client = app.log_in()
+    client.post("/settings/hours", **make_form(SALES, "", thu="10:00-20:00"))
+    for condition, values in (
+        ("missed_call", {}),
+        ("many_missed", {"threshold": "1", "minutes": "60"}),
+        ("not_called_back", {"threshold": "30"}),
+    ):
+        rule = {"condition": condition, "name": condition, "notice": "1", "day": list("0123456"), **values}
+        client.post("/system/alerts", only_open="1", **rule)
+    assert "only while open" in text(client.get("/system/alerts"))
+    edited = client.get("/system/alerts?edit=1").text
+    assert re.search(r'name="only_open" value="1" checked', edited)
+    miss(app, 1, "26 17:59:50")
+    assert run_rules(app, "26 17:59:58") == [
+        ("alert", "many_missed: 1 call missed in the last 60 min"),
+        ("alert", "missed_call: Missed call from 07700 900101 on 020 7946 0001"),
+    ]
+    # After closing, an end of the alert is not reported, and calls of closed lines are no alerts.
+    miss(app, 2, "26 18:00:10")
+    miss(app, 3, "26 18:00:20", SALES)
+    assert run_rules(app, "26 18:01:00") == [
+        ("alert", "missed_call: Missed call from 07700 900103 on 020 7946 0002")
+    ]
+    miss(app, 4, "27 07:59:50")
+    assert run_rules(app, "27 08:00:10") == [
+        ("alert", "many_missed: 1 call missed in the last 60 min"),
+        ("alert", "not_called_back: 07700 900103 is waiting for a call back"),
+    ]
+    assert run_rules(app, "27 08:29:45") == []
+    assert run_rules(app, "27 08:29:55") == [
+        ("alert", "not_called_back: 07700 900101 is waiting for a call back")
+    ]
