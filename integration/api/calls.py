@@ -10,9 +10,10 @@ from typing import Any
 from integration.api.requests import ApiRequest, build_value_error
 from integration.core.api_responses import ApiError
 from integration.events.payloads import load_calls
-from integration.mirror.page_queries import call_detail, history, platform_notes
+from integration.mirror.page_queries import call_detail, changed_calls, history, platform_notes
 from integration.mirror.page_queries.call_labels import DIRECTION_LABELS, OUTCOMES
 from integration.mirror.page_queries.history import CallFilter
+from integration.mirror.records import change_log
 from integration.workspace import notes
 
 Json = dict[str, Any]
@@ -28,16 +29,21 @@ LIST_PARAMETERS = (
     "open",
     "limit",
     "next",
+    "changed_after",
 )
+ALL_CHANGES = "0"
+"""Value of `changed_after` that lists all calls."""
 
 
 def list_calls(request: ApiRequest) -> Json:
     """Return a page of calls, newest first: `{"data": [call, …], "next": text or null}`.
 
     A call has the columns of the view `v_calls` (docs/sql.md) and `labels`. `next` is the parameter of the
-    next page. Raises ApiError 400 or 403.
+    next page. With `changed_after` see `_list_changed`. Raises ApiError 400, 403 or 410.
     """
     request.check_collection("cdrs")
+    if "changed_after" in request.http_request.args:
+        return _list_changed(request, request.text("changed_after") or "")
     request.check_names(LIST_PARAMETERS)
     limit, cursor = request.limit(), request.cursor()
     call_filter = _parse_filter(request)
@@ -45,6 +51,30 @@ def list_calls(request: ApiRequest) -> Json:
         page = history.fetch_page(mirror, call_filter, cursor, size=limit)
         calls = load_calls(mirror, app, [row["id"] for row in page.rows])
     return {"data": calls, "next": None if page.older is None else str(page.older)}
+
+
+def _list_changed(request: ApiRequest, cursor_text: str) -> Json:
+    """Return the calls that changed after a cursor, by their last change.
+
+    An id that is no call any more is `{"id", "merged_into"}`, null if the call was deleted or left the user
+    of the key. `next` is the parameter `changed_after` of the next request, also without calls.
+    """
+    request.check_names(("changed_after", "limit"))
+    limit, user_scope = request.limit(), request.caller.visibility.user_scope
+    with request.open_databases() as (mirror, app):
+        after = 0 if cursor_text == ALL_CHANGES else request.change("changed_after", mirror, cursor_text)
+        _, newest = change_log.find_bounds(mirror)
+        changed = changed_calls.list_changed(mirror, abs(after), newest, user_scope, limit)
+        present_ids = [change.id for change in changed if change.is_present]
+        calls = {call["id"]: call for call in load_calls(mirror, app, present_ids)}
+        # The number of the newest change would count changes of other users.
+        is_complete = len(changed) < limit and user_scope is None
+        position = newest if is_complete else changed[-1].change_no if changed else after
+        epoch = change_log.get_epoch(mirror)
+    return {
+        "data": [calls.get(row.id) or {"id": row.id, "merged_into": row.merged_into} for row in changed],
+        "next": f"{epoch}-{position}",
+    }
 
 
 def read_call(request: ApiRequest, call_id: int) -> Json:

@@ -46,6 +46,10 @@ _CALL: Json = {
         )
     },
 }
+_MERGED: Json = {
+    **_NUMBER,
+    "description": "With `changed_after` only: `id` is no call any more, but part of this one, or null",
+}
 _PARAMETERS: Mapping[str, tuple[Json, str]] = {
     "from": ({"type": "string"}, "First day (`2026-10-01`, display zone) or first moment (UTC)"),
     "to": ({"type": "string"}, "Last day, included, or end (UTC), not included"),
@@ -61,6 +65,10 @@ _PARAMETERS: Mapping[str, tuple[Json, str]] = {
         "Entries of a page",
     ),
     "next": ({"type": "string"}, "`next` of the page before"),
+    "changed_after": (
+        {"type": "string"},
+        "`next` of an earlier response to this parameter, or `0`; the only other parameter is `limit`",
+    ),
     "after": (
         {"type": "string"},
         "`next` of the response before, or the `id` of an event; from now without it",
@@ -79,7 +87,8 @@ def build_own_paths() -> dict[str, Json]:
     number, period = {"id": _ID}, {"period": {"type": "string"}}
     operations = {
         "/calls": _build(
-            "get", "list_joined_calls", "Calls, newest first.", "cdrs", _describe_list(_CALL),
+            "get", "list_joined_calls", "Calls, newest first, or by their last change.", "cdrs",
+            _describe_list({**_CALL, "properties": {**_CALL["properties"], "merged_into": _MERGED}}),
             query=calls.LIST_PARAMETERS,
         ),
         "/calls/{id}": _build(

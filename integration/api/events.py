@@ -13,7 +13,7 @@ from integration.api.requests import ApiRequest, build_value_error
 from integration.core import clock
 from integration.core.api_responses import ApiError
 from integration.events import feed
-from integration.events.feed import CALL_KINDS, CALLBACK_KINDS, GAP, KINDS, MESSAGE_KINDS, UnknownCursor
+from integration.events.feed import CALL_KINDS, CALLBACK_KINDS, GAP, KINDS, MESSAGE_KINDS
 from integration.events.payloads import build_payloads
 from integration.live.hub import HubClosed, SubscriptionLost
 from integration.settings.base_url import find_base_url
@@ -141,12 +141,7 @@ def _parse_cursor(request: ApiRequest, kinds: frozenset[str]) -> int:
     with request.open_databases() as (mirror, app):
         if text is None:
             text = feed.newest_cursor(mirror, app, kinds=kinds, user_scope=user_scope)
-        try:
-            return feed.parse_cursor(mirror, text, user_scope=user_scope)
-        except UnknownCursor as error:
-            raise ApiError(410, str(error)) from error
-        except ValueError as error:
-            raise build_value_error("after", f"{error} Use `next` or the `id` of an event.") from error
+        return request.change("after", mirror, text)
 
 
 def _parse_kinds(request: ApiRequest) -> frozenset[str]:

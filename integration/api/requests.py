@@ -17,6 +17,7 @@ from integration.context import AppContext
 from integration.core import clock
 from integration.core.api_responses import INVALID_VALUE_CODE, ApiError
 from integration.core.ids import parse_id
+from integration.events import feed
 from integration.mirror.page_queries.call_view import parse_day
 from integration.mirror.page_queries.history import Cursor
 from integration.web.api_requests import QUERY_TIMEOUT_SECONDS
@@ -115,6 +116,18 @@ class ApiRequest:
         if text is not None and cursor is None:
             raise build_value_error("next", "Use the value of `next` in an earlier response.")
         return cursor
+
+    def change(self, name: str, mirror: sqlite3.Connection, text: str) -> int:
+        """Return the number of the change that `text`, the parameter `name`, states.
+
+        Raises ApiError 400, or 410 for a cursor that is not valid any more.
+        """
+        try:
+            return feed.parse_cursor(mirror, text, user_scope=self.caller.visibility.user_scope)
+        except feed.UnknownCursor as error:
+            raise ApiError(410, str(error)) from error
+        except ValueError as error:
+            raise build_value_error(name, f"{error} Use `next`, or the `id` of an event.") from error
 
     def moment(self, name: str, *, is_end: bool = False) -> str | None:
         """Return a parameter with a time as UTC text.

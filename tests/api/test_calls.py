@@ -136,6 +136,9 @@ def test_a_key_sees_only_the_calls_of_its_user(office: SharedApp) -> None:
         ("/calls?open=1&outcome=missed", 400, "An open call has no outcome"),
         ("/calls?next=2", 400, "`next` in an earlier response"),
         ("/calls?party=1&party=2", 400, "more than once"),
+        ("/calls?changed_after=2026-09-02", 400, "'changed_after'"),
+        ("/calls?changed_after=", 400, "'changed_after'"),
+        ("/calls?changed_after=0&person=1", 400, "'person'"),
         ("/calls/101?fields=id", 400, "'fields'"),
         ("/calls/abc", 404, "no resource"),
         ("/nothing", 404, "no resource"),
@@ -165,3 +168,13 @@ def test_credentials_of_the_platform_are_refused(office: SharedApp) -> None:
     response = request(office, "GET", "/api/calls", auth=("1000001", "a" * 40))
     assert response.status_code == 403
     assert "local key" in response.json["message"]
+
+
+def test_a_cursor_of_another_epoch_or_above_the_newest_change_is_refused(office: SharedApp) -> None:
+    cursor = get(office, "/calls?changed_after=0")["next"]
+    assert get(office, f"/calls?changed_after={cursor}") == {"data": [], "next": cursor}
+    epoch, _, number = cursor.partition("-")
+    for unknown in (f"other-{number}", f"{epoch}-{int(number) + 1}"):
+        response = request(office, "GET", f"/api/calls?changed_after={unknown}", headers=office.headers)
+        assert response.status_code == 410, unknown
+        assert unknown in response.json["message"]

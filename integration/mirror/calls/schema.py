@@ -90,7 +90,7 @@ CREATE TABLE IF NOT EXISTS _call_ids (id INTEGER PRIMARY KEY, call_id INTEGER NO
 -- serves the merging of calls
 CREATE INDEX IF NOT EXISTS _call_ids_call ON _call_ids (call_id);
 
--- One row per id that is no call any more, for ever. `into_id` is NULL if all facts of the call were deleted.
+-- One row per id that was merged, or whose facts were all deleted (`into_id` is NULL), for ever.
 CREATE TABLE IF NOT EXISTS _merged_calls (
     id INTEGER PRIMARY KEY, into_id INTEGER, change_no INTEGER NOT NULL
 ) STRICT;

@@ -109,7 +109,6 @@ def _update_calls(
     for row, old in changes:
         if old.user_id != row.user_id:
             _record_left(tx, row.id, old.user_id, numbers[row.id])
-            tx.execute("DELETE FROM _left_calls WHERE user_id = ? AND id = ?", (row.user_id, row.id))
 
 
 def _insert_calls(
@@ -125,9 +124,6 @@ def _insert_calls(
     tx.executemany(
         _INSERT_CALL, [(*row[:_DUE_INDEX], is_past, numbers[row.id]) for row, is_past in new_calls]
     )
-    # A call that was merged can be separated later.
-    ids = (id_list(row.id for row, _ in new_calls),)
-    tx.execute("DELETE FROM _merged_calls WHERE id IN (SELECT value FROM json_each(?))", ids)
 
 
 def _remove_calls(tx: Transaction, calls: Sequence[CallRow], successors: Mapping[int, int | None]) -> None:

@@ -189,7 +189,7 @@ Fact = CallEvent | tuple[str, dict[str, Any]]
 
 
 FACT_TABLES = (
-    "_leg_events", "_leg_live", "_legs", "_calls", "_call_ids", "_changes",
+    "_leg_events", "_leg_live", "_legs", "_calls", "_call_ids", "_merged_calls", "_left_calls", "_changes",
     "cdrs", "voicemessages", "monitors", "_due",
 )  # fmt: skip
 TIMERS = "SELECT low, at FROM _due WHERE derived = 'legs, later'"

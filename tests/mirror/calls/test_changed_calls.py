@@ -1,0 +1,120 @@
+"""A program that follows changes of calls ends with exactly the calls (docs/api.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from integration.access.key_limits import KeyLimits
+from integration.sqlite.transaction import Transaction
+from tests.mirror.calls.test_any_order import draw_event
+from tests.support.application import TestApp
+from tests.support.examples import example_count
+from tests.support.payloads.call_facts import ANN, BOB, CAT, T0, CallMirror, at, cdr, put
+
+LEGS = st.integers(101, 105)
+Step = Callable[[CallMirror, Transaction], object]
+
+
+@st.composite
+def draw_cdr(draw: st.DrawFn) -> Step:
+    leg, talked = draw(LEGS), draw(st.sampled_from([0, 20]))
+    record = cdr(
+        leg + draw(st.sampled_from([0, 1000])),
+        leg,
+        draw(st.sampled_from([0, 1, 30])),
+        30,
+        talked,
+        user_id=draw(st.sampled_from([ANN, BOB, CAT])),
+        root_live_id=draw(st.sampled_from([None, None, 101, 102, 99])),
+        parent_live_id=draw(st.sampled_from([None, None, 103])),
+        charge=draw(st.sampled_from([0.0, 0.5])),
+    )
+    return lambda _, tx: put(tx, "cdrs", record)
+
+
+STEPS: st.SearchStrategy[Step] = st.one_of(
+    draw_event().map(lambda event: lambda mirror, tx: mirror.store.add_events(tx, [event])),
+    draw_cdr(),
+    LEGS.map(lambda leg: lambda _, tx: tx.execute("DELETE FROM cdrs WHERE live_id = ?", (leg,))),
+    LEGS.map(lambda leg: lambda mirror, tx: mirror.store.end_missing_legs(tx, [leg], at(40))),
+    st.sampled_from([10, 70, 8000]).map(
+        lambda when: lambda mirror, tx: mirror.store.evaluate_due_calls(tx, T0 + when)
+    ),
+    st.sampled_from(["Ann", "Anna"]).map(
+        lambda name: lambda _, tx: tx.execute("UPDATE users SET first_name = ? WHERE id = ?", (name, ANN))
+    ),
+)  # fmt: skip
+
+
+class Reader:
+    """Copy of the calls of a key, kept by `changed_after`."""
+
+    def __init__(self, app: TestApp, key: dict[str, str]) -> None:
+        self.app, self.key = app, key
+        self.calls: dict[int, Any] = {}
+        self.cursor = "0"
+
+    def read(self) -> list[int]:
+        """Read all changes; return their calls."""
+        ids: list[int] = []
+        while True:
+            query = f"/api/calls?limit=2&changed_after={self.cursor}"
+            page = self.app.client.get(query, headers=self.key).json
+            for call in page["data"]:
+                ids.append(call["id"])
+                if "merged_into" in call:
+                    self.calls.pop(call["id"], None)
+                else:
+                    self.calls[call["id"]] = call
+            self.cursor = page["next"]
+            if len(page["data"]) < 2:
+                return ids
+
+
+@pytest.fixture(scope="module")
+def reader_keys(call_app: TestApp) -> list[dict[str, str]]:
+    return [call_app.add_key(f"reader {user}", user=user, limits=KeyLimits()) for user in (None, ANN, BOB)]
+
+
+@given(
+    transactions=st.lists(
+        st.tuples(st.lists(STEPS, min_size=1, max_size=3), st.booleans()), min_size=1, max_size=12
+    )
+)
+@example_count(25, 400)
+def test_a_reader_of_changes_has_the_calls_after_any_facts(
+    call_app: TestApp, reader_keys: list[dict[str, str]], transactions: list[tuple[list[Step], bool]]
+) -> None:
+    mirror = CallMirror(call_app)
+    mirror.clear_all()
+    mirror.seed()
+    readers = [Reader(call_app, key) for key in reader_keys]
+    stored: dict[int, tuple[Any, ...]] = {}
+    for steps, is_read in transactions:
+        newest = max((row[-1] for row in stored.values()), default=0)
+        mirror.mirror_db.write(lambda tx, steps=steps: [step(mirror, tx) for step in steps])  # type: ignore[misc]
+        with mirror.mirror_db.read() as connection:
+            rows = connection.execute("SELECT v.*, c.change_no FROM v_calls AS v JOIN _calls AS c USING (id)")
+            present = {row["id"]: tuple(row) for row in rows}
+        for id_, row in present.items():
+            assert row == stored.get(id_) or row[-1] > newest, f"call {id_} changed without a new number"
+        stored = present
+        if is_read:
+            readers[0].read()
+            readers[1].read()
+    for reader in readers:
+        reader.read()
+    listed = call_app.client.get("/api/calls?limit=500", headers=readers[0].key).json["data"]
+    calls = {call["id"]: call for call in listed}
+    assert readers[0].calls == calls
+    for reader, user in zip(readers[1:], (ANN, BOB), strict=True):
+        assert reader.calls == {id_: call for id_, call in calls.items() if call["user_id"] == user}
+    for reader in readers:
+        reader.cursor = "0"
+        ids = reader.read()
+        assert len(set(ids)) == len(ids), "each call once"
