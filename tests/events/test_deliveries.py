@@ -11,6 +11,7 @@ import pytest
 import requests
 from standardwebhooks import Webhook
 
+from integration.core import clock
 from integration.core.commands import Progress, find_handler
 from integration.core.errors import DomainError
 from integration.events import delivery_log, subscriptions
@@ -199,20 +200,41 @@ def test_at_most_twenty_subscriptions_of_known_kinds(app, webhooks):
         webhooks.add("CRM4")
 
 
-def test_an_erasure_covers_the_responses_in_the_log(app, webhooks):
+def test_an_erasure_sends_the_erased_call_and_covers_the_responses_in_the_log(app, webhooks):
     webhooks.add()
     webhooks.text = f"thank you for +{CALLER} " + "x" * 2000
-    webhooks.announce(7)
+    for name in ("call.ringing", "call.connected", "call.hangup"):
+        app.event(name, 7, clock.utc_text())
     webhooks.deliver()
+    assert webhooks.received()[-1]["data"]["party"] == CALLER
     with app.app_db.read() as connection:
-        (attempt,) = delivery_log.list_newest(connection, 10)
-    assert attempt.response == webhooks.text[:1024]
+        attempts = delivery_log.list_newest(connection, 10)
+    assert {attempt.response for attempt in attempts} == {webhooks.text[:1024]}
     erase = find_handler("number.erase")
     result = erase(app.context, {"number": f"+{CALLER}"}, Progress(lambda _: None, lambda: True))
-    assert result["removed"]["log of outgoing webhooks"] == 1
+    assert result["removed"]["log of outgoing webhooks"] == len(attempts)
+    assert result["possibly_left"] == []
+    webhooks.text = "ok"
+    webhooks.deliver()
+    erased = webhooks.received()[-1]
+    assert (erased["type"], erased["data"]["party"]) == ("call.updated", "erased")
+    assert "erased" in erased["data"]["changed"]
     with app.app_db.read() as connection:
-        (attempt,) = delivery_log.list_newest(connection, 10)
-    assert attempt.response == "erased"
+        attempts = delivery_log.list_newest(connection, 10)
+    assert {attempt.response for attempt in attempts} == {"erased", "ok"}
+
+
+def test_a_request_checks_the_address_again_and_has_at_most_64_kib(app, webhooks, frozen_clock):
+    webhooks.add()
+    app.call(7, "2026-03-04 11:00:00", party_name="x" * 70_000)
+    webhooks.announce(7)
+    webhooks.deliver()
+    assert webhooks.received()[0]["data"] == {"id": 7}
+    app.restart(outgoing__allow_hosts="")
+    webhooks.announce(8)
+    webhooks.deliver()
+    assert len(webhooks.requests()) == 1
+    assert "127.0.0.1 is an address of this machine" in webhooks.find().error
 
 
 def test_the_example_prints_verified_events_only(app, webhooks):
