@@ -1,4 +1,4 @@
-"""Programs of Debian packages that tests run: nginx, Caddy, promtool, restic, logrotate, strace, systemd.
+"""Programs of Debian packages that tests run: nginx, Caddy, promtool, restic, PostgreSQL, systemd and others.
 
 `.ci/run` installs them and sets REQUIRE, so that a missing program fails its tests. Without REQUIRE it skips
 them with the command that installs it.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -17,6 +18,7 @@ PACKAGES = {
     "caddy": "caddy",
     "promtool": "prometheus",
     "restic": "restic",
+    "initdb": "postgresql",
     "logrotate": "logrotate",
     "strace": "strace",
     "systemd-analyze": "systemd",
@@ -33,7 +35,8 @@ def find_tool(name: str) -> str:
 
     Skips or fails the test without it.
     """
-    path = shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin")
+    folders = (os.environ["PATH"], "/usr/sbin", *map(str, Path("/usr/lib/postgresql").glob("*/bin")))
+    path = shutil.which(name, path=":".join(folders))
     if path is None:
         message = f"{name} is missing: apt-get install --no-install-recommends {PACKAGES[name]}"
         if os.environ.get(REQUIRE):

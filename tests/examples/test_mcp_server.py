@@ -37,6 +37,7 @@ async def call_tools(reader: Reader) -> tuple[list[str], list[Any]]:
     # Imported here: in the extra `examples`, which the suite does not install.
     from fastmcp import Client
     from fastmcp.client.transports import StdioTransport
+    from fastmcp.exceptions import ToolError
 
     transport = StdioTransport(
         str(reader.python), [str(reader.script)], env=reader.environment, keep_alive=False
@@ -52,4 +53,6 @@ async def call_tools(reader: Reader) -> tuple[list[str], list[Any]]:
                 ("list_users", {"limit": 5}),
             )
         ]
+        with pytest.raises(ToolError, match="403"):
+            await client.call_tool("note_callback", {"id": 1, "note": "The key has the scope read."})
     return tools, results
