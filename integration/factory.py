@@ -83,6 +83,8 @@ log = logging.getLogger(__name__)
 
 DERIVED_CONSUMER = "derived tables"
 """Name of the consumer that computes what is due, and of its health check."""
+MAX_PENDING_EVENTS = 20_000
+"""Events that a waiting request can be behind. Beyond it ends early, which must not show events of others."""
 JOB_STOP_SECONDS = 2.5
 """Seconds that jobs have to end when the product stops; less than `server.worker.STOP_SECONDS`."""
 COMMAND_MODULES = (
@@ -150,7 +152,7 @@ class Product:
         with mirror_db.read() as connection:
             epoch = change_log.get_epoch(connection)
         live_hub = Hub(lambda number: change_log.since(mirror_db, number), epoch)
-        event_hub = Hub(lambda _: None, epoch)
+        event_hub = Hub(lambda _: None, epoch, max_pending=MAX_PENDING_EVENTS)
         platform = Platform(
             settings.platform, requests_per_minute=settings.sync.max_requests_per_minute, exchange=exchange
         )

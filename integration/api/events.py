@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ from integration.core.api_responses import ApiError
 from integration.events import feed
 from integration.events.feed import CALL_KINDS, CALLBACK_KINDS, GAP, KINDS, MESSAGE_KINDS
 from integration.events.payloads import build_payloads
-from integration.live.hub import HubClosed, SubscriptionLost
+from integration.live.hub import HubClosed, Subscription, SubscriptionLost
 from integration.settings.base_url import find_base_url
 
 Json = dict[str, Any]
@@ -25,8 +26,17 @@ MAX_WAIT = 30
 """Seconds that a request can wait for an event."""
 MAX_WAITS_OF_KEY = 8
 """Requests of one key that wait at the same time."""
+PAUSE_SECONDS = (0.05, 0.25)
+"""Shortest and longest pause between an event and the response to a waiting request: open pages go first."""
+SHORTEST_WAIT_SECONDS = 1.0
+"""Shortest time of a waiting request, so that events of a busy second arrive together.
+
+50 responses and the next requests take 60 ms of CPU time, as much as five webhooks with 100 open pages.
+"""
 RETRY_SECONDS = 2
 """Value of Retry-After, in seconds, if a request cannot wait."""
+
+_PAUSE = threading.Event()
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +66,21 @@ class EventReaders:
         request.check_names(LIST_PARAMETERS)
         kinds, wait = _parse_kinds(request), request.number("wait", 0, MAX_WAIT, 0)
         request.limit()
-        page = _read_page(request, kinds, _parse_cursor(request, kinds))
-        if page.body["data"] or not wait or request.http_request.method == "HEAD":
-            return page.body
-        with self._take_place(request) as has_place:
-            if has_place:
-                return _wait_for_events(request, kinds, page, clock.monotonic() + wait)
+        after = _parse_cursor(request, kinds)
+        if not wait or request.http_request.method == "HEAD":
+            return _read_page(request, kinds, after).body
+        deadline = clock.monotonic() + wait
+        hub = request.context.event_hub
+        subscription = hub.subscribe(None)
+        try:
+            page = _read_page(request, kinds, after)
+            if page.body["data"]:
+                return page.body
+            with self._take_place(request) as has_place:
+                if has_place:
+                    return _wait_for_events(request, subscription, kinds, page, deadline)
+        finally:
+            hub.unsubscribe(subscription)
         request.response_headers["Retry-After"] = str(RETRY_SECONDS)
         return page.body
 
@@ -88,33 +107,28 @@ class EventReaders:
                     self._waits -= Counter([key_id])
 
 
-def _wait_for_events(request: ApiRequest, kinds: frozenset[str], page: _Page, deadline: float) -> Json:
+def _wait_for_events(
+    request: ApiRequest, subscription: Subscription, kinds: frozenset[str], page: _Page, deadline: float
+) -> Json:
     """Return the next page with events, or the empty `page` at the deadline or when the product stops.
 
     `next` of an empty page stays the same: another one would reveal changes that the key does not see.
     """
-    hub, position, has_news = request.context.event_hub, page.position, True
-    subscription = hub.subscribe(None)
-    try:
-        while (seconds := deadline - clock.monotonic()) > 0:
-            if has_news:
-                found = _read_page(request, kinds, position)
-                if found.body["data"]:
-                    return found.body
-                position = found.position
-            try:
-                changes = subscription.take(seconds)
-            except SubscriptionLost:
-                hub.unsubscribe(subscription)
-                subscription, has_news = hub.subscribe(None), True
-                continue
-            has_news = any(feed.is_event(change, kinds) for change in changes)
-            if has_news or not changes:
-                request.context.authenticator.check_key(request.http_request)
-    except HubClosed:
-        pass
-    finally:
-        hub.unsubscribe(subscription)
+    begun, position = clock.monotonic(), page.position
+    while (seconds := deadline - clock.monotonic()) > 0:
+        try:
+            changes = subscription.take(seconds)
+        except (HubClosed, SubscriptionLost):
+            break
+        if not changes:
+            request.context.authenticator.check_key(request.http_request)
+        elif any(feed.is_event(change, kinds) for change in changes):
+            rest = begun + SHORTEST_WAIT_SECONDS - clock.monotonic()
+            _PAUSE.wait(max(rest, 0) + random.uniform(*PAUSE_SECONDS))
+            found = _read_page(request, kinds, position)
+            if found.body["data"]:
+                return found.body
+            position = found.position
     return page.body
 
 

@@ -13,12 +13,14 @@ import tempfile
 import time
 import urllib.parse
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from integration.live.stream import MAX_STREAMS_PER_BROWSER
 from tests.benchmarks.tools import load
 from tests.benchmarks.tools.benchmark import PROGRAM, Benchmark, Figure, Goal, Options
-from tests.support.harness import Client, Product
+from tests.support.harness import Product
 
 PASSWORD = "a long enough password"
 DASHBOARDS = 100
@@ -41,11 +43,11 @@ def log_in(product: Product, email: str) -> str:
     return "; ".join(f"{cookie.name}={cookie.value}" for cookie in jar)
 
 
-def measure(events: int, dashboards: int, program: tuple[str, ...] = PROGRAM) -> list[float]:
-    """Return the delay, in seconds, of each webhook in each stream.
-
-    A delay is infinite if the stream did not receive the call.
-    """
+@contextmanager
+def run_pages(
+    dashboards: int, program: tuple[str, ...] = PROGRAM
+) -> Iterator[tuple[Product, selectors.BaseSelector]]:
+    """Run the product with open pages. Yields it, and a selector with the socket of each stream."""
     with tempfile.TemporaryDirectory(prefix="switchroom-bench-") as folder:
         product = Product(Path(folder) / "data", program=program)
         selector = selectors.DefaultSelector()
@@ -61,25 +63,40 @@ def measure(events: int, dashboards: int, program: tuple[str, ...] = PROGRAM) ->
                 assert b" 200 " in stream.recv(4096)
                 stream.setblocking(False)
                 selector.register(stream, selectors.EVENT_READ)
-            client, delays = Client(product.url), list[float]()
-            for number in range(events):
-                body = load.body(5 * number + 1)
-                call = re.search(rb'"call_id":(\d+)', body)
-                assert call is not None
-                delays += post_event(selector, client, product.webhook_path, body, call[1], dashboards)
-            return delays
+            yield product, selector
         finally:
             for key in list(selector.get_map().values()):
                 key.fileobj.close()  # type: ignore[union-attr]
             product.stop()
 
 
+def measure(events: int, dashboards: int, program: tuple[str, ...] = PROGRAM) -> list[float]:
+    """Return the delay, in seconds, of each webhook in each stream.
+
+    A delay is infinite if the stream did not receive the call.
+    """
+    with run_pages(dashboards, program) as (product, selector):
+        return [
+            delay
+            for number in range(events)
+            for delay in post_event(selector, product, load.body(5 * number + 1), dashboards)
+        ]
+
+
 def post_event(
-    selector: selectors.BaseSelector, client: Client, path: str, body: bytes, call: bytes, dashboards: int
+    selector: selectors.BaseSelector, product: Product, body: bytes, dashboards: int
 ) -> list[float]:
-    """Post an event and wait until every stream has received its call."""
-    began, delays = time.perf_counter(), dict[int, float]()
-    status, _, _ = client.send("POST", path, body, {"Content-Type": "application/json"})
+    """Post an event and wait until every stream has received its call. Returns their delays in seconds.
+
+    The data of another socket in `selector` is a function that is called when it can be read.
+    """
+    match = re.search(rb'"call_id":(\d+)', body)
+    assert match is not None
+    call, delays = match[1], dict[int, float]()
+    began = time.perf_counter()
+    status, _, _ = product.client.send(
+        "POST", product.webhook_path, body, {"Content-Type": "application/json"}
+    )
     assert status == 200
     received: dict[int, bytes] = {}
     while len(delays) < dashboards:
@@ -87,6 +104,9 @@ def post_event(
         if not ready:
             break
         for key, _ in ready:
+            if key.data is not None:
+                key.data()
+                continue
             received[key.fd] = received.get(key.fd, b"") + key.fileobj.recv(65536)  # type: ignore[union-attr]
             if key.fd not in delays and b"call-" + call in received[key.fd]:
                 delays[key.fd] = time.perf_counter() - began
