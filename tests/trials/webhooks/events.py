@@ -39,6 +39,7 @@ class Events(Trial):
     plants = ("retry_events_soon",)
     short = ("--kills 6", "--kills 6 --seed-bug")
     long = LongForm(
+        promises=("P31",),
         rounds=("--kills 50",),
         minutes=12,
         remains="retries after one second instead of the delays of an installation",
