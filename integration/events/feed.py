@@ -18,6 +18,7 @@ from integration.core import clock
 from integration.core.errors import SwitchroomError
 from integration.core.ids import as_id, id_list
 from integration.mirror.page_queries import live
+from integration.mirror.page_queries.changed_calls import list_changed
 from integration.mirror.records import change_log
 from integration.sqlite.transaction import Change
 from integration.workspace import callbacks, visible_callbacks
@@ -177,8 +178,16 @@ def _read_gap(
     calls: list[Event] = []
     if not set(kinds).isdisjoint(CALL_KINDS):
         calls = [
-            Event(number, "", UPDATED, now, call_id)
-            for number, call_id in _list_changed(mirror, begin, end, user_scope, limit)
+            Event(
+                call.change_no,
+                "",
+                UPDATED,
+                now,
+                call.id,
+                is_removed=not call.is_present,
+                merged_into=call.merged_into,
+            )
+            for call in list_changed(mirror, begin, end, user_scope, limit)
         ]
     stored_kinds = set(kinds).difference(CALL_KINDS)
     stored_from = max(begin, oldest - 1)
@@ -286,18 +295,6 @@ def _parse_row(row: sqlite3.Row, epoch: str) -> Event:
         row["topic"] == "call_gone",
         data.get("into"),
     )
-
-
-def _list_changed(
-    mirror: sqlite3.Connection, after: int, up_to: int, user_scope: int | None, limit: int
-) -> list[tuple[int, int]]:
-    """Return change number and id of the calls that changed, by change number."""
-    rows = mirror.execute(
-        "SELECT change_no, id FROM _calls WHERE change_no > ? AND change_no <= ?"
-        " AND (? IS NULL OR user_id = ?) ORDER BY change_no LIMIT ?",
-        (after, up_to, user_scope, user_scope, limit),
-    )
-    return [tuple(row) for row in rows]
 
 
 def _estimate_time(mirror: sqlite3.Connection, number: int) -> str | None:

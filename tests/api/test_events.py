@@ -299,6 +299,10 @@ def test_a_reader_behind_the_stored_changes_gets_a_gap_and_then_the_calls(office
     first = announce(office, 101, "call.ended")
     for event in ("call.ringing", "call.ended"):
         announce(office, 102, event)
+    merged = announce(office, 104, None, topic="call_gone", into=101, left=ANN)
+    number = int(merged.rpartition("-")[2])
+    office.insert("_merged_calls", id=104, into_id=101, change_no=number)
+    office.insert("_left_calls", user_id=ANN, id=104, change_no=number)
     # A changed directory is no event, but the end of call 103 is lost.
     announce(office, 103, "call.ended")
     office.clock.set(1788357600)  # 2026-09-02 14:00:00
@@ -308,13 +312,15 @@ def test_a_reader_behind_the_stored_changes_gets_a_gap_and_then_the_calls(office
     office.mirror_db.write(lambda tx: change_log.prune(tx, 2))
 
     found, after = [], first
-    for _ in range(4):
+    for _ in range(5):
         events, after = read(office, f"?after={after}&limit=1")
         found += events
     assert [(event["type"], event["data"].get("id")) for event in found] == [
-        ("gap", None), ("call.updated", 102), ("message.received", 9001), ("call.updated", 103),
+        ("gap", None), ("call.updated", 102), ("call.updated", 104), ("message.received", 9001),
+        ("call.updated", 103),
     ]  # fmt: skip
     assert found[0]["data"] == {"from": "2026-09-02 08:00:00", "to": "2026-09-02 14:00:00"}
+    assert found[2]["data"] == {"id": 104, "merged_into": 101}
     # A reader that processed an event continues after it, and gets the gap once.
     for position, event in enumerate(found):
         following, _ = read(office, f"?after={event['id']}")
@@ -324,6 +330,12 @@ def test_a_reader_behind_the_stored_changes_gets_a_gap_and_then_the_calls(office
     assert [event["id"] for event in read(office, f"?after={after}")[0]] == [next_event]
     messages, _ = read(office, f"?after={first}&kinds=message.received")
     assert [event["type"] for event in messages] == ["gap", "message.received"], "of no kind of calls"
+    ann = office.add_key("ann", user=ANN)
+    own, own_next = read(office, f"?after={first}", ann)
+    assert [(event["type"], event["data"].get("id")) for event in own] == [
+        ("gap", None), ("call.updated", 104), ("call.updated", 101),
+    ]  # fmt: skip
+    assert read(office, f"?after={own_next}", ann) == ([], own_next)
 
 
 def test_waits_take_places_of_live_streams_and_end_with_their_key(office: SharedApp) -> None:
