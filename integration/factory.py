@@ -69,7 +69,8 @@ from integration.sync import jobs
 from integration.sync.files import download, scrub
 from integration.sync.jobs import SyncJobs
 from integration.sync.reading import call_assembly, verify_coverage
-from integration.sync.writing import deletion_poller
+from integration.sync.writing import crm_on_platform, deletion_poller
+from integration.sync.writing.crm_on_platform import CrmOnPlatform
 from integration.web.metrics import groups
 from integration.web.metrics.listener import MetricsListener
 from integration.web.metrics.registry import Metrics
@@ -280,6 +281,14 @@ class Product:
             context,
             executor="sync",
         )
+        if context.settings.dashboard.crm_on_platform:
+            # Not watched: during an outage its requests wait.
+            self.scheduler.every(
+                "CRM addresses",
+                crm_on_platform.INTERVAL_SECONDS,
+                CrmOnPlatform(context).run,
+                executor="maintenance",
+            )
         context.export_runner.schedule()
         database_checks.schedule(context)
         every("housekeeping", 3600, self._prune_logs, executor="maintenance")

@@ -363,6 +363,8 @@ def load(config: Path | None, environ: Mapping[str, str], *, needs_credentials: 
                 f" {crm_url.hostname} to outgoing.allow_hosts"
             ]
         )
+    if settings.dashboard.crm_on_platform and settings.dashboard.crm_url is None:
+        raise ConfigurationError(["dashboard.crm_on_platform: set dashboard.crm_url too"])
     return settings
 
 

@@ -137,6 +137,11 @@ class Dashboard(Section):
     crm_label: Annotated[Text, Field(max_length=30)] = Field(
         default="CRM", description="Text of this button.", examples=["Customers"]
     )
+    crm_on_platform: bool = Field(
+        default=False,
+        description="Attach this address to inbound live calls on the platform, once for each call, so that"
+        " the platform's own apps show it. An address that another program attached is not replaced.",
+    )
 
 
 class Alerts(Section):

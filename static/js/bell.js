@@ -14,11 +14,17 @@ function sound() {
 	setTimeout(() => context.close(), 1000);
 }
 
+function openCall(data) {
+	focus();
+	if (kept.get("bell-crm") && data.crm) open(data.crm, "_blank", "noopener,noreferrer");
+	else location.assign(`/calls/${data.id}`);
+}
+
 export function ring(data) {
 	if (!data.say || rung === data.id) return;
 	rung = data.id;
 	if (kept.get("bell-sound")) sound();
-	if (kept.get("bell-notice") && Notification.permission === "granted") new Notification(data.say, { tag: `call-${data.id}`, icon: "/static/icon.svg" }).onclick = () => { focus(); location.assign("/"); };
+	if (kept.get("bell-notice") && Notification.permission === "granted") new Notification(data.say, { tag: `call-${data.id}`, icon: "/static/icon.svg" }).onclick = () => openCall(data);
 }
 
 export function start() {

@@ -22,6 +22,7 @@ from integration.dashboard.calls.report_charts import Bar
 from integration.dashboard.site import first_steps, formats, layout
 from integration.dashboard.site.guard import current_person
 from integration.mirror.page_queries import call_detail, contacts, history, live, messages, phones
+from integration.mirror.page_queries.crm_address import build_address_of_call
 from integration.mirror.page_queries.reports import Figures
 from integration.sqlite.transaction import Change
 from integration.workspace import call_labels, notes, visible_callbacks
@@ -347,15 +348,15 @@ def _render_call_change(
     render_row = get_template_attribute("_calls.html", "live_row")
     render_party_name = get_template_attribute("_calls.html", "party_name")
     state = formats.state_key(call)
+    rings = state == "ringing" and call["direction"] == "in"
     data = {
         "id": call["id"],
         "state": state,
         "ended": has_ended,
         "party": call["party_e164"] or call["party"],
         "html": str(render_row(call, earlier_calls, ringing_users)),
-        "say": f"Call ringing from {str(render_party_name(call)).strip()}"
-        if state == "ringing" and call["direction"] == "in"
-        else "",
+        "say": f"Call ringing from {str(render_party_name(call)).strip()}" if rings else "",
+        "crm": build_address_of_call(context, call) if rings else None,
         "counts": _live_counts(context, viewer),
         "now": int(clock.unix() * 1000),
     }

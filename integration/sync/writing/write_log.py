@@ -168,6 +168,16 @@ def list_sent_messages(connection: sqlite3.Connection, since: str, until: str) -
     return [SentMessage(*row) for row in rows]
 
 
+def has_action_url(connection: sqlite3.Connection, path: str) -> bool:
+    """Return whether one of the newest entries attaches an address to the live call with this path."""
+    row = connection.execute(
+        "SELECT 1 FROM (SELECT * FROM journal ORDER BY id DESC LIMIT ?) WHERE method = 'PATCH' AND path = ?"
+        " AND CASE WHEN json_valid(body) THEN body ->> '$.action_url' END <> '' LIMIT 1",
+        (MAX_RECENT, path),
+    ).fetchone()
+    return row is not None
+
+
 def list_newest(app_db: Database, limit: int = 100, before: int | None = None) -> list[WriteEntry]:
     """List entries, newest first.
 

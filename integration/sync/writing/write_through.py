@@ -31,7 +31,7 @@ from integration.mirror.records.rows import Key
 from integration.mirror.records.upsert import get_usable_key, store_item, upsert
 from integration.mirror.sync_state import collection_state, pending_deletions
 from integration.outbound.exchange import PlatformResponse
-from integration.platform_api.budget import INTERACTIVE
+from integration.platform_api.budget import INTERACTIVE, Priority
 from integration.platform_api.paging import encode_path
 from integration.sqlite.errors import STORAGE_FAILURES
 from integration.sqlite.transaction import Transaction
@@ -81,6 +81,7 @@ class WriteRequest:
     hides_secrets: bool = True
     may_repeat_refused: bool = False
     check: Callable[[sqlite3.Connection], None] | None = None
+    priority: Priority = INTERACTIVE
 
     @property
     def target(self) -> str:
@@ -153,7 +154,7 @@ def _send_logged(context: AppContext, request: WriteRequest) -> WriteResult:
             encode_path(request.path),
             request.body,
             params=request.query or None,
-            priority=INTERACTIVE,
+            priority=request.priority,
             credentials=request.credentials,
             check=False,
             seconds=max(WRITE_TIMEOUT_SECONDS, context.settings.platform.timeout),

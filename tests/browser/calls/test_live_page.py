@@ -50,6 +50,31 @@ def test_answer_appears_only_at_the_ringing_phone_and_moves_nothing(browse, app,
     expect(page.locator("#toast")).to_contain_text("platform")
 
 
+def test_a_desktop_notification_opens_the_call_or_the_crm(browse, app, page):
+    app.restart(dashboard__crm_url="https://crm.example.com/?q={e164}", dashboard__crm_label="Customers")
+    page.context.grant_permissions(["notifications"], origin=app.url)
+    page.add_init_script(
+        "window.shown = []; window.opened = []; window.open = url => opened.push(url); window.Notification ="
+        " class { static permission = 'granted'; static requestPermission = async () => 'granted';"
+        " constructor() { shown.push(this); } };"
+    )
+    browse("/profile")
+    page.get_by_label("Show a desktop notification").first.check()
+    page.get_by_label("This notification opens Customers").check()
+    page.goto(app.url)
+    ring(app, 41, 1)
+    page.wait_for_function("shown.length === 1")
+    page.evaluate("shown[0].onclick()")
+    assert page.evaluate("opened") == ["https://crm.example.com/?q=%2B447700900101"]
+    page.goto(app.url + "/profile")
+    page.get_by_label("This notification opens Customers").uncheck()
+    page.goto(app.url)
+    ring(app, 51, 2)
+    page.wait_for_function("shown.length === 1")
+    page.evaluate("shown[0].onclick()")
+    expect(page).to_have_url(app.url + "/calls/51")
+
+
 def test_one_click_gives_a_call_an_outcome_and_undo_takes_it_back(browse, app, page):
     browse("/")
     ring(app, 41, 1)
