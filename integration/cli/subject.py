@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from integration.cli import exit_on_error, local_settings_option, print_table
+from integration.cli import exit_on_error, json_option, local_settings_option, print_json, print_table
 from integration.cli.console import print_message
 from integration.cli.erase import parse_number
 from integration.cli.export import audit_export
@@ -36,9 +36,10 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Include numbers and names of other persons. Without this option they are hidden in all text files.",
 )
+@json_option
 @exit_on_error
 @local_settings_option
-def command(number: str, folder: Path, show_others: bool, settings: Settings) -> None:
+def command(number: str, folder: Path, show_others: bool, as_json: bool, settings: Settings) -> None:
     e164 = parse_number(settings, number)
     data_dir = settings.storage.data_dir
     if folder.resolve().is_relative_to(data_dir.resolve()):
@@ -58,5 +59,8 @@ def command(number: str, folder: Path, show_others: bool, settings: Settings) ->
             audit_export(settings, "data of a number", sum(counts.values()))
     except OSError as error:
         raise StorageError(f"The file {path} cannot be written: {error.strerror}.") from error
+    if as_json:
+        print_json({"number": e164, "file": str(path), "stored": counts})
+        return
     print_table([("WHAT", "NUMBER"), *((kind, f"{count:,}") for kind, count in counts.items())])
     print_message(f"written: {path}")

@@ -59,11 +59,15 @@ def list_dry_run(place: FilledDataDir) -> dict[str, int]:
 
 def write(place: FilledDataDir, *arguments: str) -> tuple[dict[str, bytes], dict]:
     folder = place.folder / "out"
-    done = place.run(subject.command, f"+{THEIRS}", "--out", str(folder), *arguments)
+    done = place.run(subject.command, f"+{THEIRS}", "--out", str(folder), "--json", *arguments)
     assert done.exit_code == 0, done.output
     (path,) = folder.iterdir()
+    result = json.loads(done.stdout)
+    assert (result["number"], result["file"]) == (f"+{THEIRS}", str(path))
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    return read_zip(path.read_bytes())
+    files, manifest = read_zip(path.read_bytes())
+    assert result["stored"] == manifest["counts"]
+    return files, manifest
 
 
 def test_the_file_has_what_an_erasure_counts_and_is_empty_after_it(place: FilledDataDir) -> None:

@@ -90,5 +90,5 @@ def test_an_address_that_cannot_work_stops_the_start(url: str, words: str) -> No
     if url.startswith("http://"):
         load(None, environment | {"SWITCHROOM_OUTGOING__ALLOW_HOSTS": "10.0.0.5, crm.example.com"})
     del environment["SWITCHROOM_DASHBOARD__CRM_URL"]
-    with pytest.raises(ConfigurationError, match="dashboard.crm_on_platform: set dashboard.crm_url too"):
+    with pytest.raises(ConfigurationError, match="crm_on_platform: set"):
         load(None, environment | {"SWITCHROOM_DASHBOARD__CRM_ON_PLATFORM": "true"})
