@@ -38,6 +38,7 @@ from integration.sqlite.schema import Schema, execute_script
 from integration.sync.writing import write_log
 from integration.workspace import (
     announcement_files,
+    app_changes,
     callback_reminders,
     callbacks,
     notes,
@@ -48,7 +49,8 @@ from integration.workspace import (
     wallboards,
 )
 
-# `people` is first, because sessions and setup links refer to its table.
+# `people` is first, because sessions and setup links refer to its table. `app_changes` has triggers on
+# earlier tables.
 TABLE_MODULES: tuple[ModuleType, ...] = (
     people,
     sessions,
@@ -62,6 +64,7 @@ TABLE_MODULES: tuple[ModuleType, ...] = (
     audit,
     notes,
     callbacks,
+    app_changes,
     callback_reminders,
     saved,
     export_jobs,

@@ -6,6 +6,7 @@ import logging
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
 from functools import cached_property, partial
 from pathlib import Path
@@ -25,6 +26,7 @@ from integration.app_schema import open_app_db
 from integration.context import AppContext
 from integration.core import clock, installation
 from integration.core.consumer import Consumer
+from integration.core.errors import StorageError
 from integration.core.health import Health
 from integration.core.scheduler import Scheduler
 from integration.dashboard.site.background_jobs import EXTENSION as BACKGROUND_JOBS
@@ -63,7 +65,7 @@ from integration.privacy.retention import RetentionJob
 from integration.settings.base_url import find_base_url, find_local_url
 from integration.settings.data_dir_secrets import find_webhook_url, load_erasure_key
 from integration.settings.model import Settings
-from integration.sqlite.transaction import Change
+from integration.sqlite.transaction import Change, Transaction
 from integration.sync import commands as sync_commands
 from integration.sync import jobs
 from integration.sync.files import download, scrub
@@ -74,7 +76,7 @@ from integration.sync.writing.crm_on_platform import CrmOnPlatform
 from integration.web.metrics import groups
 from integration.web.metrics.listener import MetricsListener
 from integration.web.metrics.registry import Metrics
-from integration.workspace import opening_hours
+from integration.workspace import app_changes, opening_hours
 from integration.workspace.callback_following import mark_unlisted_calls, update_and_announce
 
 if TYPE_CHECKING:
@@ -143,8 +145,9 @@ class Product:
         )
         zone_offsets.update(mirror_db, ZoneInfo(settings.dashboard.timezone))
         rebuild.install(mirror_db, rules)
-        mirror_db.write(lambda tx: change_log.follow_file(tx, mirror_db.path))
+        change_log.follow_file(mirror_db)
         mark_unlisted_calls(app_db, mirror_db)
+        app_changes.follow_file(app_db, mirror_db)
         deliveries.follow_epoch(mirror_db, app_db)
         self.health.provide_fact("due", partial(rebuild.describe_due, mirror_db))
         inbox = losses.open_inbox(
@@ -205,6 +208,8 @@ class Product:
         self.health.probe("erasures", partial(erasures.find_problem, app_db, erasure_gate))
         self._webhook_consumer = Consumer("webhooks applied", applier.run, self.health)
         self._callback_consumer = Consumer("call-back list", self._update_callbacks, self.health)
+        self._newest_app_change = 0
+        app_db.before_commit = self._follow_app_changes
         self._derived_consumer = Consumer(DERIVED_CONSUMER, self._rebuild_derived, self.health)
         self.consumers = (
             self._webhook_consumer,
@@ -341,6 +346,9 @@ class Product:
             for consumer in self.consumers:
                 consumer.stop()
             self.context.inbox.close()
+            # Without the record, the next start of the computer sets a new epoch.
+            with suppress(StorageError):
+                self.context.mirror_db.write(change_log.record_clean_stop)
             self.context.mirror_db.close()
             self.context.app_db.close()
             self._syslog_copy.close()
@@ -372,6 +380,13 @@ class Product:
     def _update_callbacks(self) -> None:
         seconds = self.context.settings.calls.callback_seconds
         update_and_announce(self.context.app_db, self.context.mirror_db, seconds)
+        app_changes.announce(self.context.app_db, self.context.mirror_db)
+
+    def _follow_app_changes(self, tx: Transaction) -> None:
+        newest = app_changes.get_newest(tx.connection)
+        if newest != self._newest_app_change:
+            self._newest_app_change = newest
+            tx.after_commit(self._callback_consumer.wake)
 
     def _rebuild_derived(self) -> None:
         def should_continue() -> bool:

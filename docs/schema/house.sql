@@ -69,6 +69,10 @@ CREATE TABLE announcement_files (
     content BLOB NOT NULL
 ) STRICT;
 
+CREATE TABLE app_changes (
+    number INTEGER PRIMARY KEY AUTOINCREMENT, kind TEXT NOT NULL, key INTEGER NOT NULL, at TEXT
+) STRICT;
+
 CREATE TABLE attempts (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     account BLOB,
@@ -511,6 +515,37 @@ CREATE INDEX sessions_person ON sessions (person_id);
 
 CREATE INDEX setup_links_person ON setup_links (person_id);
 
+CREATE TRIGGER callback_changed AFTER UPDATE OF state ON callbacks WHEN OLD.state <> NEW.state
+    BEGIN INSERT INTO app_changes (kind, key, at) VALUES (
+        iif(NEW.state = 'open', 'callback.opened', 'callback.closed'), NEW.id, NEW.closed_at); END;
+
+CREATE TRIGGER callback_inserted_closed AFTER INSERT ON callbacks WHEN NEW.state = 'closed'
+    BEGIN INSERT INTO app_changes (kind, key, at) VALUES ('callback.closed', NEW.id, NEW.closed_at); END;
+
+CREATE TRIGGER callback_opened AFTER INSERT ON callbacks
+    BEGIN INSERT INTO app_changes (kind, key, at) VALUES ('callback.opened', NEW.id, NEW.opened_at); END;
+
+CREATE TRIGGER callback_removed AFTER DELETE ON callbacks WHEN OLD.state = 'open'
+    BEGIN INSERT INTO app_changes (kind, key) VALUES ('callback.closed', OLD.id); END;
+
 CREATE TRIGGER column_sets_of_the_gone BEFORE DELETE ON people BEGIN
     DELETE FROM column_sets WHERE person_id = OLD.id AND NOT shared;
 END;
+
+CREATE TRIGGER label_added AFTER INSERT ON labels
+    BEGIN INSERT INTO app_changes (kind, key) VALUES ('labels', NEW.leg_id); END;
+
+CREATE TRIGGER label_changed AFTER UPDATE OF label ON labels WHEN OLD.label <> NEW.label
+    BEGIN INSERT INTO app_changes (kind, key) VALUES ('labels', NEW.leg_id); END;
+
+CREATE TRIGGER label_removed AFTER DELETE ON labels
+    BEGIN INSERT INTO app_changes (kind, key) VALUES ('labels', OLD.leg_id); END;
+
+CREATE TRIGGER note_added AFTER INSERT ON notes
+    BEGIN INSERT INTO app_changes (kind, key) VALUES ('notes', NEW.leg_id); END;
+
+CREATE TRIGGER note_changed AFTER UPDATE OF text ON notes WHEN OLD.text <> NEW.text
+    BEGIN INSERT INTO app_changes (kind, key) VALUES ('notes', NEW.leg_id); END;
+
+CREATE TRIGGER note_removed AFTER DELETE ON notes
+    BEGIN INSERT INTO app_changes (kind, key) VALUES ('notes', OLD.leg_id); END;

@@ -192,9 +192,9 @@ def recompute_items(tx: Transaction, party: str) -> None:
         else:
             item_id = _insert_item(tx, episode)
         row = episode.to_item(item_id)
-        if old_items.get(item_id) != row:
-            placeholders = ", ".join("?" * len(CallbackItem.__dataclass_fields__))
-            tx.execute(f"INSERT OR REPLACE INTO callbacks VALUES ({placeholders})", astuple(row))
+        if item_id in old_items and old_items[item_id] != row:
+            assignments = ", ".join(f"{name} = ?" for name in CallbackItem.__dataclass_fields__)
+            tx.execute(f"UPDATE callbacks SET {assignments} WHERE id = ?", (*astuple(row), item_id))
         tx.executemany(
             "UPDATE callback_calls SET item_id = ? WHERE call_id = ?",
             [(item_id, call.call_id) for call in episode.missed_calls if items_of[call.call_id] != item_id],

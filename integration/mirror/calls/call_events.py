@@ -49,6 +49,9 @@ def describe(old: CallRow | None, row: CallRow, now: float) -> dict[str, Any]:
     has its event. A call that was reopened has it a second time.
     """
     changed = [] if old is None else find_changed_columns(old, row)
+    if old is not None and set(changed) <= {"recordings", "voicemails"}:
+        # Retention deletes recordings and messages.
+        changed = [name for name in changed if getattr(row, name) > getattr(old, name)]
     stage = _get_stage(row)
     if stage <= (0 if old is None else _get_stage(old)):
         return {"event": "call.updated", "changed": changed} if changed else {}

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
 
+from integration.core import clock
 from integration.core.ids import id_list
 from integration.core.timestamps import format_timestamp
 from integration.mirror.calls import call_events
@@ -83,6 +84,36 @@ def write_calls(
         numbers |= zip((row.id for row in batched), tx.announce_many("history", len(batched)), strict=True)
     _update_calls(tx, [(row, old) for row, old, _ in changed if old is not None], numbers)
     _insert_calls(tx, [(row, is_past) for row, old, is_past in changed if old is None], numbers)
+
+
+def renew_calls(
+    tx: Transaction, call_ids: Iterable[int], changed: str, *, event_ids: Set[int] | None = None
+) -> None:
+    """Give calls new numbers, because labels, notes or something else beside their rows has changed.
+
+    `changed`: its name in events. The change is an event for calls in `event_ids` that are not of the past;
+    None if a user made it, which is always an event.
+    """
+    page_limit = format_timestamp(clock.unix() - HISTORY_AGE_SECONDS) or ""
+    event = {"event": "call.updated", "changed": [changed]}
+    rows = _load_call_rows(tx, call_ids)
+    numbers: dict[int, int] = {}
+    for id_, row in rows.items():
+        if event_ids is None or (id_ in event_ids and not row[_PAST_INDEX]):
+            call = _get_call(row)
+            is_hidden = _has_ended(call, page_limit)
+            numbers[id_] = _announce_call(tx, call, event, left=None, is_hidden=is_hidden)
+    if batched := [id_ for id_ in rows if id_ not in numbers]:
+        numbers |= zip(batched, tx.announce_many("history", len(batched)), strict=True)
+    tx.executemany("UPDATE _calls SET change_no = ? WHERE id = ?", [(n, id_) for id_, n in numbers.items()])
+
+
+def delete_expired_calls(tx: Transaction, call_ids: Sequence[int]) -> None:
+    """Delete calls whose facts retention deletes, without announcing it."""
+    for table, column in (("_calls", "id"), ("_call_ids", "call_id")):
+        tx.execute(
+            f"DELETE FROM {table} WHERE {column} IN (SELECT value FROM json_each(?))", (id_list(call_ids),)
+        )
 
 
 def _get_call(stored_row: tuple[Any, ...]) -> CallRow:

@@ -227,19 +227,26 @@ def _defer(tx: Transaction, derived: Derived, first: Key, until: float) -> None:
 
 def _rebuild_changed(tx: Transaction, rules: Rules) -> None:
     """Compute what the transaction has made due, and record since when the rest is due."""
-    if tx.execute("SELECT 1 FROM _due WHERE at = 0 LIMIT 1").fetchone() is None:
+    names = _list_changed(tx)
+    if not names:
         return
     tx.execute("SAVEPOINT derived")
     try:
         for derived in DERIVED:
-            if derived.in_transaction:
+            if derived.in_transaction and derived.name in names:
                 rebuild_next(tx, derived, rules, derived.in_transaction, 0)
+                names = _list_changed(tx)
     except Exception:
         # The change itself must be stored. The consumer repeats the computation and reports its error.
         tx.execute("ROLLBACK TO derived")
         log.exception("derived rows of a change could not be computed")
     tx.execute("RELEASE derived")
     due.postpone(tx)
+
+
+def _list_changed(tx: Transaction) -> set[str]:
+    """Return the names of the derived tables that the transaction has made due."""
+    return {row[0] for row in tx.execute("SELECT DISTINCT derived FROM _due WHERE at = 0")}
 
 
 def _find_due(mirror_db: Database, all_derived: Sequence[Derived]) -> Derived | None:

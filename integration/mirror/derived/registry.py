@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from integration.mirror.derived.call_details import CALL_DETAILS
 from integration.mirror.derived.callback_calls import CALLBACKS
 from integration.mirror.derived.calls import CALLS, LEGS
 from integration.mirror.derived.contact_numbers import CONTACT_NUMBERS
@@ -9,5 +10,7 @@ from integration.mirror.derived.declaration import Derived
 from integration.mirror.derived.report_sums import REPORT_SUMS
 from integration.mirror.derived.search_index import SEARCH
 
-DERIVED: tuple[Derived, ...] = (CONTACT_NUMBERS, LEGS, CALLS, SEARCH, REPORT_SUMS, CALLBACKS)
+DERIVED: tuple[Derived, ...] = (
+    CONTACT_NUMBERS, LEGS, CALLS, *CALL_DETAILS, SEARCH, REPORT_SUMS, CALLBACKS,
+)  # fmt: skip
 """In the order of their computation: a later one may read an earlier one."""

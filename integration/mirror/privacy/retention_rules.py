@@ -19,6 +19,7 @@ from integration.catalogue.shapes import Resource
 from integration.core import clock
 from integration.core.ids import id_list
 from integration.core.json_records import JsonRecord, read_record, serialize_values
+from integration.mirror.calls.writing import delete_expired_calls
 from integration.mirror.privacy import message_retention
 from integration.mirror.privacy.erasure_gate import ErasureGate
 from integration.mirror.privacy.held_records import HeldRecords
@@ -237,6 +238,7 @@ def remove_calls(tx: Transaction, call_ids: Sequence[int]) -> None:
     tx.execute(f"DELETE FROM _leg_events WHERE leg_id {_IN_JSON_LIST}", parameters)
     tx.execute(f"DELETE FROM _leg_live WHERE leg_id {_IN_JSON_LIST}", parameters)
     tx.execute(f"DELETE FROM _lookups WHERE kind = 'leg' AND id {_IN_JSON_LIST}", parameters)
+    delete_expired_calls(tx, call_ids)
 
 
 def find_old_rows(connection: sqlite3.Connection, table: str, limit: str) -> list[int]:
@@ -260,6 +262,9 @@ def find_old_rows(connection: sqlite3.Connection, table: str, limit: str) -> lis
 
 def remove_rows(tx: Transaction, keys: Sequence[int], table: str) -> None:
     """Delete records, with their subresources and SMS events."""
+    if table == "cdrs":
+        calls = f"SELECT _legs.call_id FROM cdrs JOIN _legs ON leg_id = live_id WHERE id {_IN_JSON_LIST}"
+        delete_expired_calls(tx, _fetch_column(tx.execute(calls, (id_list(keys),))))
     _delete_rows(tx, table, keys)
     if table == "sms":
         tx.execute(f"DELETE FROM _sms_events WHERE sms_id {_IN_JSON_LIST}", (id_list(keys),))

@@ -83,18 +83,36 @@ def renew_epoch(connection: sqlite3.Connection) -> None:
     connection.execute("UPDATE _meta SET value = ? WHERE key = 'epoch'", (secrets.token_hex(8),))
 
 
-def follow_file(tx: Transaction, path: Path) -> None:
-    """Set a new epoch if the computer was started, or the file was replaced, since the last call.
+def follow_file(mirror_db: Database) -> None:
+    """Set a new epoch if the last commits may be lost, or if the file was replaced.
 
     A power failure can lose the last commits, and an older copy lacks them: the next changes would repeat
-    numbers that open pages have received. These then reload. A killed process loses no commit.
+    numbers that pages and programs have received. A killed process loses no commit, nor does a computer that
+    was stopped after a clean stop of Switchroom.
     """
     boot = BOOT_ID.read_text().strip() if BOOT_ID.exists() else ""
-    file = f"{boot} {path.stat().st_ino}"
-    row = tx.execute("SELECT value FROM _meta WHERE key = 'file'").fetchone()
-    if row is None or row[0] != file:
+    file = f"{boot} {mirror_db.path.stat().st_ino}"
+
+    def work(tx: Transaction) -> None:
+        stored = dict(
+            tuple(row)
+            for row in tx.execute("SELECT key, value FROM _meta WHERE key IN ('file', 'clean stop')")
+        )
+        previous = stored.get("file", "")
+        is_other_file = previous.rpartition(" ")[2] != file.rpartition(" ")[2]
+        if is_other_file or (previous != file and "clean stop" not in stored):
+            renew_epoch(tx.connection)
         tx.execute("INSERT OR REPLACE INTO _meta VALUES ('file', ?)", (file,))
-        renew_epoch(tx.connection)
+        tx.execute("DELETE FROM _meta WHERE key = 'clean stop'")
+
+    mirror_db.write(work)
+    # Synced before any change, or a power failure could bring back the mark together with an older state.
+    mirror_db.run_exclusive(lambda writer: writer.execute("PRAGMA wal_checkpoint(FULL)").fetchone())
+
+
+def record_clean_stop(tx: Transaction) -> None:
+    """Record that no later commit exists."""
+    tx.execute("INSERT OR REPLACE INTO _meta VALUES ('clean stop', '')")
 
 
 def prune(tx: Transaction, keep: int) -> int:

@@ -14,23 +14,30 @@ from integration.mirror.schema import open_mirror
 def test_open_pages_reload_after_a_restart_of_the_computer_or_with_another_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A killed process loses no commit, so that pages go on where they were."""
+    """A killed process loses no commit, and a computer none before a clean stop."""
     path, boot = tmp_path / "mirror.db", tmp_path / "boot_id"
     boot.write_text("first\n")
     monkeypatch.setattr(change_log, "BOOT_ID", boot)
 
-    def start() -> str:
+    def start(*, is_clean: bool = False) -> str:
         mirror_db = open_mirror(path)
         try:
-            mirror_db.write(lambda tx: change_log.follow_file(tx, path))
+            change_log.follow_file(mirror_db)
             with mirror_db.read() as connection:
                 return change_log.get_epoch(connection)
         finally:
+            if is_clean:
+                mirror_db.write(change_log.record_clean_stop)
             mirror_db.close()
 
     epoch = start()
     assert start() == epoch
     boot.write_text("second\n")
+    second = start(is_clean=True)
+    assert second not in (epoch, "")
+    boot.write_text("third\n")
+    assert start() == second
+    boot.write_text("fourth\n")
     second = start()
     assert second not in (epoch, "")
     shutil.copy(path, tmp_path / "copy")

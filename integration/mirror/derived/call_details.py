@@ -1,0 +1,106 @@
+"""What programs read of a call besides its row: labels of the platform, notes, transcripts and stored audio.
+
+A change renews the number of the call. Local labels and notes are in house.db (`workspace/app_changes`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from integration.core.ids import id_list
+from integration.mirror.calls.writing import renew_calls
+from integration.mirror.derived.declaration import (
+    ALL_IDS,
+    JOIN_RANGES,
+    Derived,
+    Range,
+    Rules,
+    Source,
+    to_json,
+)
+from integration.sqlite.transaction import Transaction
+
+_CALLS_OF_LEGS = "SELECT DISTINCT call_id AS key FROM _legs WHERE leg_id IN ({})"
+_WITH_DETAIL = {
+    "transcript": "SELECT call_id FROM _legs JOIN monitors ON live_id = leg_id"
+    " WHERE call_id IN (SELECT value FROM json_each(?1)) AND coalesce(transcript, summary) IS NOT NULL"
+    " UNION SELECT call_id FROM _legs JOIN voicemessages ON leg_id IN (live_id, parent_live_id)"
+    " WHERE call_id IN (SELECT value FROM json_each(?1)) AND transcript IS NOT NULL",
+    "recordings": "SELECT call_id FROM _legs JOIN monitors ON live_id = leg_id"
+    " JOIN media AS f ON f.kind = 'recording' AND f.record_id = monitors.id AND f.state = 'have'"
+    " WHERE call_id IN (SELECT value FROM json_each(?1))",
+}
+"""SQL of those calls that have a detail. Others have lost it by retention, which is no event."""
+
+
+def _renew(name: str, tx: Transaction, ranges: Sequence[Range], _rules: Rules) -> None:
+    calls = JOIN_RANGES.format(table="_calls", key="_calls.id")
+    rows = tx.execute(f"SELECT _calls.id FROM {calls}", (to_json(ranges),))
+    call_ids = [row[0] for row in rows.fetchall()]
+    sql = _WITH_DETAIL.get(name)
+    with_detail = call_ids if sql is None else [row[0] for row in tx.execute(sql, (id_list(call_ids),))]
+    renew_calls(tx, call_ids, name, event_ids=frozenset(with_detail))
+
+
+def _declare(name: str, title: str, *sources: Source) -> Derived:
+    """Declare a detail. `name` is its entry in `changed` of an event."""
+    return Derived(
+        name,
+        title,
+        "calls",
+        keys=("SELECT id FROM _calls WHERE id",),
+        all_keys=ALL_IDS,
+        tables=(),
+        sources=sources,
+        compute=None,
+        describe_rules=None,
+        rebuild=partial(_renew, name),
+        in_transaction=50,
+    )
+
+
+CALL_DETAILS = (
+    _declare(
+        "labels",
+        "Labels of calls",
+        Source("cdrs", ("labels",), _CALLS_OF_LEGS.format("{row}.live_id"), "{row}.labels <> '[]'"),
+    ),
+    _declare(
+        "notes",
+        "Notes of calls",
+        Source(
+            "_below",
+            ("doc",),
+            "SELECT DISTINCT leg.call_id AS key FROM cdrs JOIN _legs AS leg ON leg.leg_id = cdrs.live_id"
+            " WHERE cdrs.id = {row}.key",
+            "{row}.collection = 'cdrs' AND {row}.name = 'notes'",
+        ),
+    ),
+    _declare(
+        "transcript",
+        "Transcripts of calls",
+        Source(
+            "monitors",
+            ("transcript", "summary"),
+            _CALLS_OF_LEGS.format("{row}.live_id"),
+            "{row}.transcript IS NOT NULL OR {row}.summary IS NOT NULL",
+        ),
+        Source(
+            "voicemessages",
+            ("transcript",),
+            _CALLS_OF_LEGS.format("{row}.live_id, {row}.parent_live_id"),
+            "{row}.transcript IS NOT NULL",
+        ),
+    ),
+    _declare(
+        "recordings",
+        "Stored audio of calls",
+        Source(
+            "media",
+            ("state",),
+            "SELECT call_id AS key FROM monitors JOIN _legs ON leg_id = live_id WHERE id = {row}.record_id",
+            "{row}.kind = 'recording' AND {row}.state = 'have'",
+        ),
+    ),
+)
