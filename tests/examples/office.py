@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from integration.core.commands import Progress
 from integration.privacy import erase
-from integration.workspace import notes
+from integration.workspace import app_changes, notes
 from tests.support.application import TestApp
 from tests.support.payloads.call_facts import ANN, BOB, CallMirror, Phone, cdr
 from tests.support.people import ALICE
@@ -28,7 +28,7 @@ def open_office(app: TestApp) -> CallMirror:
 
 def label_call(app: TestApp, call_id: int) -> None:
     app.app_db.write(lambda tx: notes.add_label(tx, call_id, ALICE.email, "Complaint"))
-    app.apply_webhooks()
+    app_changes.announce(app.app_db, app.mirror_db)
 
 
 def edit_call(mirror: CallMirror) -> None:

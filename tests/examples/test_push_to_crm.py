@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.examples.office import SECOND_CALLER, edit_call, erase_caller, merge_calls, open_office
+from tests.examples.office import SECOND_CALLER, edit_call, erase_caller, label_call, merge_calls, open_office
 from tests.examples.reader import Reader
 from tests.support.application import running_app
 
@@ -93,6 +93,10 @@ def test_each_finished_call_is_one_activity_that_follows_its_changes(crm: Crm, t
         assert reader.run(CRM=crm.url).stderr == ""
         assert sorted(crm.take_requests()) == [("DELETE", "102"), ("PUT", "101"), ("PUT", "103")]
         assert crm.activities["103"]["subject"] == "in, answered, 25 s"
+        label_call(app, 101)
+        assert reader.run(CRM=crm.url).stderr == ""
+        assert crm.take_requests() == [("PUT", "101")]
+        assert crm.activities["101"]["labels"] == ["Complaint"]
 
         erase_caller(app, SECOND_CALLER)
         assert reader.run(CRM=crm.url).stderr == ""
