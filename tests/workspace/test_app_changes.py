@@ -111,6 +111,16 @@ def test_call_backs_are_announced_by_their_numbers_once_also_after_a_crash(
     app.restart()
     assert list_events(app) == [("callback", key, "callback.opened")]
 
+    for consumer in app.product.consumers:
+        consumer.start()
+    headers = app.add_key()
+    cursor = app.client.get("/api/events", headers=headers).json["next"]
+    app.app_db.write(lambda tx: notes.add_label(tx, 101, USER, "Order"))
+    page = app.client.get(f"/api/events?after={cursor}&wait=30", headers=headers).json
+    assert [(event["type"], event["data"]["changed"]) for event in page["data"]] == [
+        ("call.updated", ["labels"])
+    ]
+
 
 def fail(*_: object) -> None:
     raise OSError("crash")

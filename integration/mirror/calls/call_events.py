@@ -35,11 +35,14 @@ _STAGE_EVENTS = ("", "call.ringing", "call.answered", "call.ended")
 
 
 def find_changed_columns(old: Sequence[Any], row: CallRow) -> list[str]:
-    """Return the columns of `v_calls` in which a call differs from its stored row, and 'erased'."""
+    """Return the columns of `v_calls` in which a call differs from its stored row."""
     changed = dict.fromkeys(name for position, name in _SHOWN if old[position] != row[position])
-    if row.party == ERASED and "party" in changed:
-        changed["erased"] = None
     return list(changed)
+
+
+def is_erasure(old: CallRow | None, row: CallRow) -> bool:
+    """Return whether the change erases the number of the call, which is an event of calls of the past too."""
+    return row.party == ERASED and old is not None and old.party != ERASED
 
 
 def describe(old: CallRow | None, row: CallRow, now: float) -> dict[str, Any]:
@@ -52,6 +55,8 @@ def describe(old: CallRow | None, row: CallRow, now: float) -> dict[str, Any]:
     if old is not None and set(changed) <= {"recordings", "voicemails"}:
         # Retention deletes recordings and messages.
         changed = [name for name in changed if getattr(row, name) > getattr(old, name)]
+    if is_erasure(old, row):
+        changed.append("erased")
     stage = _get_stage(row)
     if stage <= (0 if old is None else _get_stage(old)):
         return {"event": "call.updated", "changed": changed} if changed else {}

@@ -72,7 +72,8 @@ def write_calls(
         old_row = merged_rows.get(row.id) if stored is None else stored
         old = None if old_row is None else _get_call(old_row)
         is_past = _has_ended(row, first_event_time) if old_row is None else old_row[_PAST_INDEX]
-        event = call_events.describe(old, row, now) if has_events and not is_past else {}
+        is_event = has_events and (not is_past or call_events.is_erasure(old, row))
+        event = call_events.describe(old, row, now) if is_event else {}
         is_hidden = _has_ended(row, page_limit) and (old is None or _has_ended(old, page_limit))
         if is_hidden and not event:
             batched.append(row)

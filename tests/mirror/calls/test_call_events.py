@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from integration.core.number_variants import ERASED
 from integration.mirror.calls import call_events
 from integration.mirror.calls.outcomes import CallRow
 from integration.mirror.records import change_log
@@ -112,6 +113,17 @@ def test_a_merged_call_keeps_its_id_for_readers_and_begins_no_second_life(
         assert [tuple(row) for row in merged] == [(102, 101)]
         left = connection.execute("SELECT user_id, id FROM _left_calls").fetchall()
         assert [tuple(row) for row in left] == [(ANN, 102)]
+
+
+def test_an_erased_number_is_an_event_of_calls_of_the_past_too(
+    mirror: CallMirror, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_now(monkeypatch, 13 * 3600)
+    mirror.apply(("cdrs", cdr(9001, 101, 0, 18, 11, user_id=ANN)))
+    mirror.mirror_db.write(lambda tx: tx.execute("UPDATE cdrs SET src = ?", (ERASED,)))
+    [(kind, id_, changed, _)] = list_events(mirror)
+    assert (kind, id_, changed[-1]) == ("call.updated", 101, "erased")
+    assert "party" in changed
 
 
 def test_a_transferred_call_leaves_its_first_user(

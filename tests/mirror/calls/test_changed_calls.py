@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from integration.access.key_limits import KeyLimits
 from integration.sqlite.transaction import Transaction
+from integration.workspace import app_changes, notes
 from tests.mirror.calls.test_any_order import draw_event
 from tests.support.application import TestApp
 from tests.support.examples import example_count
@@ -41,6 +42,9 @@ STEPS: st.SearchStrategy[Step] = st.one_of(
     draw_event().map(lambda event: lambda mirror, tx: mirror.store.add_events(tx, [event])),
     draw_cdr(),
     LEGS.map(lambda leg: lambda _, tx: tx.execute("DELETE FROM cdrs WHERE live_id = ?", (leg,))),
+    LEGS.map(
+        lambda leg: lambda _, tx: tx.execute("UPDATE cdrs SET labels = '[\"Vip\"]' WHERE live_id = ?", (leg,))
+    ),
     LEGS.map(lambda leg: lambda mirror, tx: mirror.store.end_missing_legs(tx, [leg], at(40))),
     st.sampled_from([10, 70, 8000]).map(
         lambda when: lambda mirror, tx: mirror.store.evaluate_due_calls(tx, T0 + when)
@@ -83,19 +87,24 @@ def reader_keys(call_app: TestApp) -> list[dict[str, str]]:
 
 @given(
     transactions=st.lists(
-        st.tuples(st.lists(STEPS, min_size=1, max_size=3), st.booleans()), min_size=1, max_size=12
+        st.tuples(st.lists(STEPS, min_size=1, max_size=3), st.booleans(), st.none() | LEGS),
+        min_size=1,
+        max_size=12,
     )
 )
 @example_count(25, 400)
 def test_a_reader_of_changes_has_the_calls_after_any_facts(
-    call_app: TestApp, reader_keys: list[dict[str, str]], transactions: list[tuple[list[Step], bool]]
+    call_app: TestApp,
+    reader_keys: list[dict[str, str]],
+    transactions: list[tuple[list[Step], bool, int | None]],
 ) -> None:
     mirror = CallMirror(call_app)
     mirror.clear_all()
     mirror.seed()
+    call_app.app_db.write(lambda tx: tx.execute("DELETE FROM labels"))
     readers = [Reader(call_app, key) for key in reader_keys]
     stored: dict[int, tuple[Any, ...]] = {}
-    for steps, is_read in transactions:
+    for steps, is_read, labelled_leg in transactions:
         newest = max((row[-1] for row in stored.values()), default=0)
         mirror.mirror_db.write(lambda tx, steps=steps: [step(mirror, tx) for step in steps])  # type: ignore[misc]
         with mirror.mirror_db.read() as connection:
@@ -104,6 +113,11 @@ def test_a_reader_of_changes_has_the_calls_after_any_facts(
         for id_, row in present.items():
             assert row == stored.get(id_) or row[-1] > newest, f"call {id_} changed without a new number"
         stored = present
+        if labelled_leg is not None:
+            call_app.app_db.write(
+                lambda tx, leg=labelled_leg: notes.add_label(tx, leg, "ann@example.com", "Order")
+            )
+            app_changes.announce(call_app.app_db, call_app.mirror_db)
         if is_read:
             readers[0].read()
             readers[1].read()
