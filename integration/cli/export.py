@@ -6,13 +6,12 @@ import os
 import pwd
 import sqlite3
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
-from zoneinfo import ZoneInfo
 
 import click
 
@@ -25,7 +24,6 @@ from integration.sqlite.readers import ReadOnlyDatabase
 
 if TYPE_CHECKING:
     from integration.access.commands import AccessContext
-    from integration.core.opening_hours import OpeningHours
     from integration.settings.model import Settings
     from integration.sqlite.database import Database
 
@@ -167,22 +165,16 @@ def command(
 
 
 class _MirrorReader(ReadOnlyDatabase):
-    def __init__(self, path: Path, load_hours: Callable[[], OpeningHours]) -> None:
-        super().__init__(path)
-        self._load_hours = cache(load_hours)
-
     @contextmanager
     def read(self, seconds: float | None = None) -> Iterator[sqlite3.Connection]:
         if not self.exists:
             raise StorageError(
                 f"{self.path} does not exist yet. Run `switchroom sync` or `switchroom serve` first."
             )
-        from integration.mirror.page_queries.missed_calls import register_hours
         from integration.mirror.query import query
 
         with super().read(seconds) as connection:
             query.register(connection)
-            register_hours(connection, lambda line, utc_text: self._load_hours().is_open_at(line, utc_text))
             yield connection
 
 
@@ -194,13 +186,7 @@ class _ReadOnlyContext:
 
     @property
     def mirror_db(self) -> ReadOnlyDatabase:
-        return _MirrorReader(self.settings.storage.data_dir / "mirror.db", self._load_hours)
-
-    def _load_hours(self) -> OpeningHours:
-        from integration.workspace.opening_hours import load_opening_hours
-
-        with self.app_db.read() as connection:
-            return load_opening_hours(connection, ZoneInfo(self.settings.dashboard.timezone))
+        return _MirrorReader(self.settings.storage.data_dir / "mirror.db")
 
     @property
     def app_db(self) -> ReadOnlyDatabase:

@@ -58,7 +58,8 @@ class OpeningHours:
         for entry in self.entries:
             self._weeks.setdefault(_make_key(entry.line), []).insert(0, entry)
         self._spans: dict[tuple[str, date], list[tuple[str, str]]] = {}
-        self._utc_days: dict[tuple[str, str], list[tuple[str, str]]] = {}
+        self._utc_days: dict[str, dict[str, list[tuple[str, str]]]] = {}
+        self._days_by_line: dict[str | None, dict[str, list[tuple[str, str]]]] = {}
 
     def __str__(self) -> str:
         """Return all that decides when a line is open."""
@@ -76,13 +77,25 @@ class OpeningHours:
 
         A call without a valid time is one while open.
         """
-        if not self.has_hours(line) or not utc_text:
+        if not utc_text:
             return True
-        key = self._find_key(line), utc_text[:10]
-        spans = self._utc_days.get(key)
+        # A report of a million calls calls this function millions of times.
+        days = self._days_by_line.get(line)
+        if days is None:
+            days = self._days_by_line[line] = self._utc_days.setdefault(self._find_key(line), {})
+        day = utc_text[:10]
+        spans = days.get(day)
         if spans is None:
-            spans = self._utc_days[key] = self._list_utc_day(*key)
-        return any(begin <= utc_text < end for begin, end in spans)
+            spans = days[day] = self._list_utc_day(self._find_key(line), day)
+        for begin, end in spans:  # noqa: SIM110 – a generator takes twice as long
+            if begin <= utc_text < end:
+                return True
+        return False
+
+    @property
+    def is_entered(self) -> bool:
+        """False if all lines are always open."""
+        return bool(self.entries or self.closed_days)
 
     def has_hours(self, line: str | None) -> bool:
         """Return whether a line can be closed at any time."""

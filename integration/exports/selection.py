@@ -44,7 +44,7 @@ FILTER_LABELS = {
     "max_talk_seconds": "seconds talked, at most", "max_wait_seconds": "seconds waited, at most",
     "has_recording": "recorded", "has_voicemail": "with voicemail", "has_charge": "with a cost",
     "min_charge": "cost, at least", "labelled_leg_ids": "label",
-    "missed": "missed calls",
+    "missed": "missed calls", "open_only": "during opening hours",
 }  # fmt: skip
 """Labels of call filters for the description in a file.
 

@@ -209,7 +209,7 @@ def test_the_figures_of_rules_are_read_by_an_index(app):
         ]
     assert plans[:2] == [
         ["SEARCH _calls USING COVERING INDEX _calls_report (started_at>?)"],
-        ["SEARCH _calls USING COVERING INDEX _calls_report (started_at>? AND started_at<?)"],
+        ["SEARCH c USING COVERING INDEX _calls_report (started_at>? AND started_at<?)"],
     ]
     assert plans[2][0].startswith("SEARCH _calls USING INDEX _calls_open")
 

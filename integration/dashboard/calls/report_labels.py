@@ -39,9 +39,7 @@ def index() -> str:
     with context.app_db.read() as app:
         labels = notes.list_labels_since(app, clock.utc_text(oldest - CLOCK_DIFFERENCE) if oldest else "")
     with context.mirror_db.read(seconds=READ_SECONDS) as connection:
-        counts, counts_before = (
-            platform_labels.count_calls(connection, labels, span.since, span.until) for span in spans
-        )
+        counts, counts_before = (platform_labels.count_calls(connection, labels, span) for span in spans)
         colours = platform_labels.load_colours(connection)
         first_day = reports.find_first_day(connection, rules.zone)
     rows = [
@@ -52,6 +50,7 @@ def index() -> str:
         "reports",
         "reports_labels.html",
         ranges={name: RANGES[name] for name in OFFERED_RANGES},
+        has_hours=rules.hours.is_entered,
         today=today,
         rows=sorted(rows, key=lambda row: (-row[1].calls, row[0].casefold())),
         colours=colours,

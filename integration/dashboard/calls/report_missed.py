@@ -70,6 +70,7 @@ def index() -> str:
         "reports",
         "reports_missed.html",
         ranges={name: RANGES[name] for name in OFFERED_RANGES},
+        has_hours=rules.hours.is_entered,
         today=today,
         total=sums.total,
         earlier_total=sums_before.total,

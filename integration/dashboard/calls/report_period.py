@@ -44,12 +44,14 @@ class Period:
     """Days of the display zone from `first` to `last`, both included.
 
     `name` is a key of RANGES, of COMPARISONS or 'custom'. `clock` ('HH:MM') ends the last day at this time.
+    `open_only` excludes calls outside opening hours.
     """
 
     name: str
     first: date
     last: date
     clock: str | None = None
+    open_only: bool = False
 
     @property
     def days(self) -> int:
@@ -81,9 +83,10 @@ class Period:
     @property
     def parameters(self) -> dict[str, str]:
         """Parameters of pages of the same period."""
-        if self.name in RANGES:
-            return {"range": self.name}
-        return {"from": str(self.first), "to": str(self.last)}
+        days = (
+            {"range": self.name} if self.name in RANGES else {"from": str(self.first), "to": str(self.last)}
+        )
+        return {**days, "open": "1"} if self.open_only else days
 
     @property
     def compare_parameters(self) -> dict[str, str]:
@@ -97,7 +100,7 @@ class Period:
         if self.clock is not None:
             moment = datetime.combine(self.last, datetime.strptime(self.clock, "%H:%M").time(), zone)
             until = clock.utc_text(moment)
-        return Span(clock.midnight(self.first, zone), until, service_level_seconds)
+        return Span(clock.midnight(self.first, zone), until, service_level_seconds, self.open_only)
 
     def calls_url(self, **filters: object) -> str:
         """Return the URL of the calls of these days with `filters`.
@@ -109,6 +112,7 @@ class Period:
             "from": filters.pop("begin", self.first),
             "to": last,
             "clock": self.clock if last == self.last else None,
+            "open": "1" if self.open_only else None,
             **filters,
         }
         items = ((name, parameters[name]) for name in PARAMETERS if parameters.get(name) is not None)
@@ -127,10 +131,10 @@ class Period:
         """
         days = _parse_days(args, "compare_", now.date())
         if days is not None:
-            return Period("custom", *days)
+            return Period("custom", *days, open_only=self.open_only)
         name = "last-year" if args.get("compare") == "last-year" else "previous"
         find_days = find_days_last_year if name == "last-year" else find_days_before
-        compared = Period(name, *find_days(self.first, self.last))
+        compared = Period(name, *find_days(self.first, self.last), open_only=self.open_only)
         minute = now.replace(second=0, microsecond=0, tzinfo=None) + timedelta(minutes=1)
         if self.last != now.date() or minute.date() != now.date():
             return compared
@@ -142,14 +146,14 @@ def parse_period(args: Mapping[str, str], today: date, default: str = DEFAULT_RA
 
     Named ranges end today at the latest.
     """
-    days = _parse_days(args, "", today)
+    days, open_only = _parse_days(args, "", today), args.get("open") == "1"
     if days is not None:
-        return Period("custom", *days)
+        return Period("custom", *days, open_only=open_only)
     name = args.get("range", default)
     name = name if name in OFFERED_RANGES else default
     range_days = find_range_days(name, today)
     assert range_days is not None
-    return Period(name, range_days[0], min(range_days[1], today))
+    return Period(name, range_days[0], min(range_days[1], today), open_only=open_only)
 
 
 def _parse_days(args: Mapping[str, str], prefix: str, today: date) -> tuple[date, date] | None:
@@ -196,6 +200,7 @@ def read_sums(
 
     The last day up to its `clock`.
     """
+    rules = replace(rules, open_only=period.open_only)
     if period.clock is None:
         return report_sums.read_sums(
             connection, period.first, period.last, rules, today, with_shares=with_shares
@@ -215,6 +220,7 @@ def read_missed(
 
     The last day up to its `clock`.
     """
+    rules = replace(rules, open_only=period.open_only)
     if period.clock is None:
         return report_sums.read_missed(connection, period.first, period.last, rules, today)
     sums = MissedSums()
@@ -227,13 +233,13 @@ def read_missed(
 
 
 def comparison_spans(
-    now: datetime, service_level_seconds: int, zone: ZoneInfo
+    now: datetime, service_level_seconds: int, zone: ZoneInfo, *, open_only: bool
 ) -> tuple[tuple[Callable[..., str], Span], tuple[Callable[..., str], Span]]:
     """Return (URL of calls, span) of today and of last week.
 
     Last week is the same weekday, up to the end of the current minute. Each URL is a function of filters.
     """
-    today = Period("today", now.date(), now.date())
+    today = Period("today", now.date(), now.date(), open_only=open_only)
     last_week = today.find_compared({}, now)
     return (today.calls_url, today.span(zone, service_level_seconds)), (
         last_week.calls_url,

@@ -73,6 +73,7 @@ def index() -> str:
         "reports_summary.html",
         **story,
         ranges={name: RANGES[name] for name in OFFERED_RANGES},
+        has_hours=rules.hours.is_entered,
         today=today,
         waiting=backlog_state if is_waiting else None,
     )

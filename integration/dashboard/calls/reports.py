@@ -74,7 +74,7 @@ def index() -> str | Response:
             (breakdown, *labels, *_divide(connection, sums, totals, breakdown))
             for breakdown, labels in BREAKDOWNS.items()
         ]
-        today_so_far, last_week = comparison_spans(now, rules.level, zone)
+        today_so_far, last_week = comparison_spans(now, rules.level, zone, open_only=period.open_only)
         backlog_state = backlog.get_state(connection)
         earliest = min(period_before.span(zone, rules.level).since, last_week[1].since)
         values = {
@@ -96,6 +96,7 @@ def index() -> str | Response:
         "reports.html",
         earlier_totals=sums_before.total,
         ranges={name: RANGES[name] for name in OFFERED_RANGES},
+        has_hours=rules.hours.is_entered,
         totals=totals,
         bars=report_charts.build_bars(
             period, sums, (period_before, sums_before) if comparison["is_compared"] else None

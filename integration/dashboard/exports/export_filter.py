@@ -109,7 +109,7 @@ def build_filter_form(args: Mapping[str, str]) -> dict[str, Any]:
 
 def _list_fields_without_control(view: CallView) -> list[tuple[str, str]]:
     """Return filters without a control in the form, such as a search."""
-    names = ("q", "group", "country", "charged", "waited", "reason", "reached", "rang")
+    names = ("q", "group", "country", "charged", "waited", "reason", "reached", "rang", "open")
     return [(name, view.args[name]) for name in names if name in view.args]
 
 

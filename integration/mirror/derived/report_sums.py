@@ -153,9 +153,10 @@ def _list_direct_days(
 ) -> set[date] | None:
     """Return the days that are read from the calls.
 
-    None for all days. Today and later days change with every call.
+    None for all days. Today and later days change with every call. No sums of calls during opening hours are
+    stored.
     """
-    if not due.has_current_rules(connection, REPORT_SUMS, _describe_rules(rules)):
+    if rules.open_only or not due.has_current_rules(connection, REPORT_SUMS, _describe_rules(rules)):
         return None
     direct_days = {day for day in _list_due_days(connection, first, last, rules) if first <= day <= last}
     direct_days.update(clock.iterate_days(max(first, today), last))
@@ -319,7 +320,7 @@ def _get_today(rules: CountingRules) -> date:
 def _make_span(first: date, last: date, rules: CountingRules) -> Span:
     begin = datetime.combine(first, time(), rules.zone)
     end = datetime.combine(last + timedelta(days=1), time(), rules.zone)
-    return Span(clock.utc_text(begin), clock.utc_text(end), rules.level)
+    return Span(clock.utc_text(begin), clock.utc_text(end), rules.level, rules.open_only)
 
 
 def _find_days(keys: Range, zone: ZoneInfo) -> tuple[date, date]:

@@ -102,6 +102,7 @@ PARAMETERS = (
     "reason",
     "reached",
     "rang",
+    "open",
     "rows",
 )
 _NO_FILTERS = ("q", "range", "from", "to", "rows")
@@ -184,6 +185,7 @@ def parse_view(
         min_charge=_parse_amount(parameters.get("cost")),
         time_spans=hour_spans,
         missed=_parse_missed(parameters, settings),
+        open_only=parameters.get("open") == "1",
     )
     return CallView(parameters, range_name, call_filter, first, last)
 
@@ -221,6 +223,7 @@ def describe_filters(
         "reason": REASONS.get,
         "reached": REACHED_WITHIN.get,
         "rang": lambda user: "rang for " + names.get(user, user),
+        "open": lambda _: "during opening hours",
         "charged": lambda _: "with a cost",
         "recorded": lambda _: "recorded",
         "voicemail": lambda _: "with voicemail",

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from integration.core.ids import parse_id
 from integration.mirror.page_queries import search_index
-from integration.mirror.page_queries.missed_calls import MissedFilter
+from integration.mirror.page_queries.missed_calls import IS_OPEN, MissedFilter
 from integration.mirror.page_queries.search_index import SearchTerms
 
 TABLES = """
@@ -112,6 +112,8 @@ class CallFilter:
     """JSON list of matching call ids (`resolve_search`), complete if `has_all_matches`."""
     has_all_matches: bool = True
     missed: MissedFilter | None = None
+    open_only: bool = False
+    """A call must start during opening hours."""
     user_scope: int | None = None
     """Platform user to whose calls all results are limited (`dashboard.agents_see = own`)."""
 
@@ -190,6 +192,8 @@ class CallFilter:
         if self.missed is not None:
             for condition, *bound in self.missed.build_conditions():
                 add(condition, *bound)
+        if self.open_only:
+            add(IS_OPEN)
         if self.has_recording:
             add("c.recordings > 0")
         if self.has_voicemail:

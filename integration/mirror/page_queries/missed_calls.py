@@ -89,13 +89,14 @@ class CountingRules:
     """Settings and opening hours on which report figures depend.
 
     `level` is the wait of the service level in seconds. An outbound call of `callback_seconds` of talk time
-    reaches a caller.
+    reaches a caller. `open_only` excludes calls outside opening hours from figures.
     """
 
     zone: ZoneInfo
     level: int = 20
     callback_seconds: int = 15
     hours: OpeningHours = OpeningHours()  # noqa: RUF009 – immutable
+    open_only: bool = False
 
     def build_local_time_sql(self, since: str | None, until: str | None, form: str = "%w %H:%M") -> str:
         """Return SQL for the local start of the call `c` as text.
@@ -271,7 +272,7 @@ def add_missed_calls(
         " group_name,"
         f" (SELECT json_group_array(DISTINCT l.user_id) FROM _legs AS l WHERE {_IS_RINGING_LEG})"
         " FROM _calls AS c WHERE outcome IN ('missed', 'voicemail', 'abandoned') AND started_at >= ?"
-        " AND started_at < ? AND direction <> 'internal'",
+        f" AND started_at < ? AND direction <> 'internal'{f' AND {IS_OPEN}' if rules.open_only else ''}",
         (since, until),
     )
     for reason, reached, local, line, group, group_name, users in rows:

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from integration.core.ids import id_list
+from integration.mirror.page_queries.missed_calls import IS_OPEN
+from integration.mirror.page_queries.reports import Span
 from integration.sqlite.listing import escape_like
 
 INDEX = """
@@ -98,12 +100,12 @@ class LabelCounts:
 
 
 def count_calls(
-    connection: sqlite3.Connection, local_labels: Sequence[tuple[int, str]], since: str, until: str
+    connection: sqlite3.Connection, local_labels: Sequence[tuple[int, str]], span: Span
 ) -> dict[str, LabelCounts]:
-    """Count the external calls of a period by label.
+    """Count the external calls of a span by label.
 
     A label on several legs of a call counts once. `local_labels` are (leg id, label) of the application
-    database. Times are UTC text, `until` exclusive.
+    database.
     """
     rows = connection.execute(
         f"{_LABELS}, labelled (leg_id, label) AS (SELECT value ->> 0, value ->> 1 FROM json_each(:local)"
@@ -112,9 +114,9 @@ def count_calls(
         " found (label, id) AS (SELECT label, leg_id FROM labelled"
         " UNION SELECT label, call_id FROM labelled JOIN _legs USING (leg_id))"
         " SELECT label, count(*), sum(direction = 'in'), sum(direction = 'out') FROM found"
-        " JOIN _calls USING (id) WHERE started_at >= :since AND started_at < :until"
-        " AND direction <> 'internal' GROUP BY label",
-        {"local": json.dumps(local_labels), "since": since, "until": until, "lists": -1},
+        " JOIN _calls AS c USING (id) WHERE started_at >= :since AND started_at < :until"
+        f" AND direction <> 'internal'{f' AND {IS_OPEN}' if span.open_only else ''} GROUP BY label",
+        {"local": json.dumps(local_labels), **span.get_parameters(), "lists": -1},
     )
     return {row[0]: LabelCounts(*row[1:]) for row in rows}
 

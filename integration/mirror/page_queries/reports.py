@@ -18,7 +18,12 @@ from integration.core import clock
 from integration.core.phone_numbers import find_calling_code, format_country_name
 from integration.mirror.page_queries import history
 from integration.mirror.page_queries.history import CallFilter
-from integration.mirror.page_queries.missed_calls import GROUP_KEY, CountingRules, find_user_name
+from integration.mirror.page_queries.missed_calls import (
+    GROUP_KEY,
+    IS_OPEN,
+    CountingRules,
+    find_user_name,
+)
 
 FIRST_DAY, END_DAY = date(1970, 1, 1), date(9000, 1, 1)
 """First day of reports, and the day after the last. Other starts are no times of calls, such as year 1."""
@@ -34,7 +39,7 @@ _SUMS = """count(*), sum(direction = 'in'), sum(direction = 'out'),
  coalesce(sum(charge > 0), 0), coalesce(sum(CASE WHEN charge > 0 THEN charge END), 0.0)"""
 
 _IN_SPAN = "started_at >= :since AND started_at < :until"
-_FROM = f" FROM _calls INDEXED BY _calls_report WHERE {_IN_SPAN} AND direction <> 'internal'"
+_FROM = f" FROM _calls AS c INDEXED BY _calls_report WHERE {_IN_SPAN} AND direction <> 'internal'"
 
 
 @dataclass(slots=True)
@@ -129,15 +134,21 @@ FIGURES = tuple(field_.name for field_ in fields(Figures))
 class Span:
     """Time from `since` until before `until`, both UTC text.
 
-    `level` is the wait of the service level in seconds.
+    `level` is the wait of the service level in seconds. `open_only` excludes calls outside opening hours.
     """
 
     since: str
     until: str
     level: int
+    open_only: bool = False
+
+    @property
+    def source(self) -> str:
+        """SQL of the calls of the span."""
+        return f"{_FROM} AND {IS_OPEN}" if self.open_only else _FROM
 
     def get_parameters(self) -> dict[str, str | int]:
-        """Return the named values of `_SUMS` and `_FROM`."""
+        """Return the named values of `_SUMS` and `source`."""
         return {"since": self.since, "until": self.until, "level": self.level}
 
 
@@ -236,7 +247,7 @@ def compute_rest(total: Figures, shares: Iterable[Share]) -> Figures:
 
 def compute_totals(connection: sqlite3.Connection, span: Span) -> Figures:
     """Return the figures of a span, computed from the calls."""
-    row = connection.execute(f"SELECT {_SUMS} {_FROM}", span.get_parameters()).fetchone()
+    row = connection.execute(f"SELECT {_SUMS} {span.source}", span.get_parameters()).fetchone()
     return _make_figures(row)
 
 
@@ -283,7 +294,8 @@ def _sum_by_user(connection: sqlite3.Connection, span: Span) -> _KeyedFigures:
     A missed call counts for no user, although a user's phone rang.
     """
     rows = connection.execute(
-        f"SELECT user_id, {_SUMS} {_FROM} AND user_id IS NOT NULL AND outcome = 'answered' GROUP BY user_id",
+        f"SELECT user_id, {_SUMS} {span.source} AND user_id IS NOT NULL AND outcome = 'answered'"
+        " GROUP BY user_id",
         span.get_parameters(),
     )
     return ((str(row[0]), "", _make_figures(row[1:])) for row in rows)
@@ -292,7 +304,7 @@ def _sum_by_user(connection: sqlite3.Connection, span: Span) -> _KeyedFigures:
 def _sum_by_number(connection: sqlite3.Connection, span: Span) -> _KeyedFigures:
     """Sum inbound calls by the dialled number of the account."""
     rows = connection.execute(
-        f"SELECT coalesce(our_e164, our_number), {_SUMS} {_FROM} AND direction = 'in' GROUP BY 1",
+        f"SELECT coalesce(our_e164, our_number), {_SUMS} {span.source} AND direction = 'in' GROUP BY 1",
         span.get_parameters(),
     )
     return ((row[0], "", _make_figures(row[1:])) for row in rows if row[0])
@@ -301,7 +313,7 @@ def _sum_by_number(connection: sqlite3.Connection, span: Span) -> _KeyedFigures:
 def _sum_by_group(connection: sqlite3.Connection, span: Span) -> _KeyedFigures:
     """Sum inbound calls by ring group, queue or IVR."""
     rows = connection.execute(
-        f"SELECT {GROUP_KEY}, max(group_name), {_SUMS} {_FROM} AND direction = 'in'"
+        f"SELECT {GROUP_KEY}, max(group_name), {_SUMS} {span.source} AND direction = 'in'"
         " AND group_kind IS NOT NULL GROUP BY 1",
         span.get_parameters(),
     )
@@ -314,7 +326,7 @@ def _sum_by_country(connection: sqlite3.Connection, span: Span) -> _KeyedFigures
     All countries with +1 are one key.
     """
     rows = connection.execute(
-        f"SELECT substr(party_e164, 2, 3), {_SUMS} {_FROM} GROUP BY 1", span.get_parameters()
+        f"SELECT substr(party_e164, 2, 3), {_SUMS} {span.source} GROUP BY 1", span.get_parameters()
     )
     for row in rows:
         code = find_calling_code(row[0])
@@ -332,7 +344,8 @@ def sum_by_hour(connection: sqlite3.Connection, span: Span, zone: ZoneInfo) -> l
         "" if _has_full_hour_offsets(span, zone) else ", cast(substr(started_at, 15, 2) AS INTEGER) / 15"
     )
     rows = connection.execute(
-        f"SELECT substr(started_at, 1, 13){minutes}, {_SUMS} {_FROM} GROUP BY 1{', 2' if minutes else ''}",
+        f"SELECT substr(started_at, 1, 13){minutes}, {_SUMS} {span.source}"
+        f" GROUP BY 1{', 2' if minutes else ''}",
         span.get_parameters(),
     )
     hours = []
@@ -383,9 +396,8 @@ def count_undecided_outbound(connection: sqlite3.Connection, span: Span) -> int:
     """Count the outbound calls of a span without an outcome: in progress, or ended minutes ago."""
     since = max(span.since, clock.utc_text(clock.now() - timedelta(days=1)))
     row = connection.execute(
-        f"SELECT count(*) FROM _calls INDEXED BY _calls_report WHERE {_IN_SPAN}"
-        " AND direction = 'out' AND outcome IS NULL",
-        {"since": since, "until": span.until},
+        f"SELECT count(*) {span.source} AND direction = 'out' AND outcome IS NULL",
+        replace(span, since=since).get_parameters(),
     ).fetchone()
     return int(row[0])
 

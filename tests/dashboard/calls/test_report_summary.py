@@ -16,7 +16,7 @@ NOW = datetime(2026, 11, 20, 14, 3, 30, tzinfo=UTC)
 
 @pytest.fixture
 def october(app):
-    """A client, and a function that stores calls. The lines are open from Monday to Friday, 08:00 to 18:00."""
+    """A client, and a function that stores calls. Lines are open from Monday to Friday, 08:00 to 18:00."""
     app.clock.freeze(NOW.timestamp())
     week = {f"begin{day}": "08:00" for day in range(5)} | {f"end{day}": "18:00" for day in range(5)}
     app.log_in().post("/settings/hours", line="", valid_from="", **week)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
+from html import unescape
+from urllib.parse import urlencode
 
 import pytest
 
@@ -274,3 +276,46 @@ def test_a_rule_applies_only_while_open(app):
     assert run_rules(app, "27 08:29:55") == [
         ("alert", "not_called_back: 07700 900101 is waiting for a call back")
     ]
+
+
+def test_reports_of_open_hours_count_the_calls_that_began_while_open(app):
+    client, days = app.log_in(), "from=2026-11-23&to=2026-11-26"
+    client.post("/settings/hours", **make_form(SALES, "", mon="18:00-20:00"))
+    missed = {"outcome": "missed", "talk_seconds": None}
+    for number, at, values in (
+        (1, "23 10:00:00", {}),
+        (2, "23 19:00:00", {}),
+        (3, "23 18:00:00", missed),
+        (4, "24 09:00:00", missed),
+        (5, "25 07:59:59", {"direction": "out"}),
+        (6, "25 17:59:59", {"direction": "out"}),
+        (7, "23 19:00:00", {"our_number": SALES[1:], "our_e164": SALES}),
+        (8, "26 07:00:00", missed),
+        (9, "26 11:00:00", {}),
+    ):
+        line = {"our_number": RECEPTION[1:], "our_e164": RECEPTION}
+        app.call(number, f"2026-11-{at}", **{**line, **values})
+    for number in (1, 2):
+        client.post(f"/calls/{number}/labels", label="Order")
+    rebuild_due(app.mirror_db, app.context.rules)
+    pages, counted = ("/reports", "/reports/missed", "/reports/summary", "/reports/labels"), set()
+    for path in pages:
+        page = client.get(f"{path}?{days}&open=1").text
+        assert re.search(r'open=0[^"]*" aria-current="true"[^>]*>Open hours only', page), path
+        for link, count in re.findall(r'href="(/calls\?[^"]*)" data-count-of="(\d+)"', page):
+            assert "open=1" in link
+            assert len(call_ids(client.get(unescape(link)))) == int(count), link
+            counted.add((path, int(count)))
+    assert {path for path, _ in counted} == set(pages)
+    assert ("/reports", 5) in counted
+    assert ("/reports/labels", 2) not in counted
+    assert sorted(call_ids(client.get(f"/calls?{days}&open=1"))) == [1, 4, 6, 7, 9]
+    assert "during opening hours" in text(client.get(f"/calls?{days}&open=1"))
+    assert re.search(r'data-count-of="9"', client.get(f"/reports?{days}&open=0").text)
+    rows = client.get(
+        f"/exports/call-history.csv?{urlencode({'view': f'{days}&open=1', 'columns': 'id'})}"
+    ).text
+    assert sorted(rows.split()[1:]) == ["1", "4", "6", "7", "9"]
+    for entry in list_entries(app):
+        client.post("/settings/hours/remove", line=entry.line, valid_from=entry.valid_from)
+    assert "Open hours only" not in client.get(f"/reports?{days}").text
