@@ -74,7 +74,15 @@ _TICK_SECONDS = 0.1
     "--seed", default=1, show_default=True, help="Seed of the account; equal seeds, equal accounts."
 )
 @click.option("--cdrs", default=40_000, show_default=True, help="Approximate number of CDRs of the history.")
-def command(requested_port: int, data: Path, speed: float, seed: int, cdrs: int) -> None:
+@click.option(
+    "--assigned-mobiles",
+    is_flag=True,
+    help="Give callers and contacts mobile numbers of an assigned range (+44 7400 123…) instead of those for"
+    " fiction, which text back does not accept as mobile numbers.",
+)
+def command(
+    requested_port: int, data: Path, speed: float, seed: int, cdrs: int, assigned_mobiles: bool
+) -> None:
     if speed <= 0:
         raise click.UsageError(f"--speed: must be above 0, not {speed:g}")
     if not 0 <= requested_port <= 65535:
@@ -90,23 +98,26 @@ def command(requested_port: int, data: Path, speed: float, seed: int, cdrs: int)
     _print_message(f"It is {clock.now().astimezone(timezone(offset)):%H:%M} in {ZONE_NAME}.")
     with listener, _StopOnSignal() as stop:
         login_lines = f"Dashboard: {url}/\nLogin: {EMAIL}\nPassword: {password}\nOpen: {link}"
-        run_demo(data, listener, _SimulatedAccount(seed, cdrs, speed), login_lines, stop)
+        run_demo(data, listener, _SimulatedAccount(seed, cdrs, speed, assigned_mobiles), login_lines, stop)
 
 
 @dataclass(frozen=True)
 class _SimulatedAccount:
     """Options of the simulated platform.
 
-    `cdrs`: approximate number of CDRs. `speed`: speed factor of calls.
+    `cdrs`: approximate number of CDRs. `speed`: speed factor of calls. `assigned_mobiles`: callers have
+    mobile numbers of an assigned range.
     """
 
     seed: int
     cdrs: int
     speed: float
+    assigned_mobiles: bool = False
 
     def options(self) -> tuple[str, ...]:
         figures = ("--seed", str(self.seed), "--cdrs", str(self.cdrs), "--speed", str(self.speed))
-        return (*figures, "--time-zone", ZONE_NAME, "--office-day")
+        mobiles = ("--assigned-mobiles",) * self.assigned_mobiles
+        return (*figures, "--time-zone", ZONE_NAME, "--office-day", *mobiles)
 
 
 def run_demo(

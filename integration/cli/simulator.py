@@ -31,6 +31,12 @@ _FAULTS_HELP = (fault_specs.__doc__ or "").partition("\n\n")[2]
     help="Simulate a busy office on a working day: calls are as frequent as in the history at the same hour,"
     " and a story of calls repeats.",
 )
+@click.option(
+    "--assigned-mobiles",
+    is_flag=True,
+    help="Give callers and contacts mobile numbers of an assigned range (+44 7400 123…) instead of those for"
+    " fiction, which text back does not accept as mobile numbers.",
+)
 @click.option("--webhook", metavar="URL", help="Webhook URL; credentials in the URL are sent as Basic.")
 @click.option(
     "--webhook-ca",
@@ -57,6 +63,7 @@ def command(
     cdrs: int,
     time_zone: str,
     office_day: bool,
+    assigned_mobiles: bool,
     webhook: str | None,
     webhook_ca: str | None,
     faults: str,
@@ -93,6 +100,7 @@ def command(
             cdrs=cdrs,
             time_zone=time_zone,
             office_day=office_day,
+            assigned_mobiles=assigned_mobiles,
             webhook=webhook,
             webhook_ca=Path(webhook_ca) if webhook_ca else None,
             faults=faults,

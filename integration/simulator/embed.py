@@ -91,6 +91,7 @@ def start(
     time_zone: str = "UTC",
     live: bool = False,
     office_day: bool = False,
+    assigned_mobiles: bool = False,
     speed: float = 1.0,
     webhook: str | None = None,
     webhook_ca: str | Path | None = None,
@@ -107,12 +108,14 @@ def start(
     `live`: generate calls, SMS and other events automatically.
     `office_day`: the account is a busy office, today is a working day, live calls have the rate of the
     history, and a story of calls repeats.
+    `assigned_mobiles`: callers and contacts have mobile numbers of an assigned range, not those for fiction.
     Raises faults.InvalidFaultSpec, OSError (port in use), ssl.SSLError.
     """
     active_faults = ActiveFaults(seed, faults)
     start_at = clock.unix() if start_at is None else start_at
     zone = ZoneInfo(time_zone)
-    world = World(seed, start_at, make_busy_hours(zone, start_at) if office_day else OfficeHours(zone))
+    office_hours = make_busy_hours(zone, start_at) if office_day else OfficeHours(zone)
+    world = World(seed, start_at, office_hours, has_assigned_mobiles=assigned_mobiles)
     _seed_without_gc(world, cdrs)
     sender = WebhookSender(
         active_faults,

@@ -51,7 +51,10 @@ class Participants:
             return ""
         if draw < 0.65 and self._contact_numbers:
             return self._contact_numbers[int(len(self._contact_numbers) * self.rng.random() ** 1.8)]
-        return numbers.choose_outside_number(self.rng)
+        return self._choose_outside_number()
+
+    def _choose_outside_number(self) -> str:
+        return self.account.assign_mobile(numbers.choose_outside_number(self.rng))
 
     def choose_talk_seconds(self, options: CallOptions = _NO_OPTIONS) -> float:
         return options.talk_seconds or min(1800.0, 4.0 + self.rng.lognormvariate(4.3, 0.9))
@@ -72,7 +75,7 @@ class Participants:
         return self.rng.choice(candidates)
 
     def choose_reachable_number(self) -> str:
-        return self.choose_caller() or numbers.choose_outside_number(self.rng)
+        return self.choose_caller() or self._choose_outside_number()
 
     def choose_direct_call(self, options: CallOptions) -> tuple[Person, str, Record]:
         """Return user, caller and number of a call to one user."""

@@ -19,9 +19,14 @@ class World(AccountState):
     """State of one simulated platform."""
 
     def __init__(
-        self, seed: int, start: float | None = None, office_hours: OfficeHours | None = None
+        self,
+        seed: int,
+        start: float | None = None,
+        office_hours: OfficeHours | None = None,
+        *,
+        has_assigned_mobiles: bool = False,
     ) -> None:
-        super().__init__(seed, start)
+        super().__init__(seed, start, has_assigned_mobiles=has_assigned_mobiles)
         self.office_hours = office_hours or OfficeHours()
         self.event_ids = EventIdGenerator(random.Random(f"events {seed}"))
         self.live_legs: dict[int, Leg] = {}

@@ -10,7 +10,7 @@ from typing import Any
 
 from integration import catalogue
 from integration.core import clock
-from integration.simulator.records import people
+from integration.simulator.records import numbers, people
 from integration.simulator.records.people import Group, Person, make_contacts
 from integration.simulator.records.record_fields import COLLECTIONS, Record, list_fields, make_record
 
@@ -82,13 +82,15 @@ class AccountState:
 
     `start`: Unix time at which the seeded history ends.
     `lock`: held by callers while they read or change more than one item.
-    `ddis`: records of the account's telephone numbers.
+    `ddis`: records of the account's telephone numbers. `has_assigned_mobiles`: callers and contacts have
+    mobile numbers of an assigned range.
     """
 
-    def __init__(self, seed: int, start: float | None = None) -> None:
+    def __init__(self, seed: int, start: float | None = None, *, has_assigned_mobiles: bool = False) -> None:
         self.seed = seed
         self.start = float(int(clock.unix() if start is None else start))
         self.lock = threading.RLock()
+        self.has_assigned_mobiles = has_assigned_mobiles
         self._next_ids: dict[str, int] = {
             name: seeds["next_id"] for name, seeds in COLLECTIONS.items() if "next_id" in seeds
         }
@@ -111,7 +113,12 @@ class AccountState:
             person.cli = self.find_ddi(person)["e164"]
             users.add(people.user_record(person))
         for contact in make_contacts(rng, 60, [person.id for person in self.people]):
+            contact["mobile"] = contact["mobile"] and self.assign_mobile(contact["mobile"])
             self.collections["contacts"].add(contact)
+
+    def assign_mobile(self, number: str) -> str:
+        """Return a number as callers and contacts of the account have it."""
+        return numbers.assign_mobile(number) if self.has_assigned_mobiles else number
 
     @property
     def admin(self) -> Person:
