@@ -92,7 +92,6 @@ def settings(collection, columns):
 
 
 dlt.config["runtime.dlthub_telemetry"] = False
-dlt.config["load.truncate_staging_dataset"] = True
 # The cursor is stored in the database, with the rows. A folder that stays would keep copies of them, and with
 # these the numbers that are erased later.
 with tempfile.TemporaryDirectory() as folder:
