@@ -43,9 +43,11 @@ from integration.workspace import (
     callbacks,
     notes,
     opening_hours,
+    opt_outs,
     person_settings,
     reads,
     saved,
+    text_back,
     wallboards,
 )
 
@@ -82,6 +84,8 @@ TABLE_MODULES: tuple[ModuleType, ...] = (
     erasures,
     announcement_files,
     opening_hours,
+    opt_outs,
+    text_back,
 )
 
 MIGRATIONS: dict[str, Step] = {

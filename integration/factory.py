@@ -71,12 +71,12 @@ from integration.sync import jobs
 from integration.sync.files import download, scrub
 from integration.sync.jobs import SyncJobs
 from integration.sync.reading import call_assembly, verify_coverage
-from integration.sync.writing import crm_on_platform, deletion_poller
+from integration.sync.writing import crm_on_platform, deletion_poller, text_back_sending
 from integration.sync.writing.crm_on_platform import CrmOnPlatform
 from integration.web.metrics import groups
 from integration.web.metrics.listener import MetricsListener
 from integration.web.metrics.registry import Metrics
-from integration.workspace import app_changes, opening_hours
+from integration.workspace import app_changes, opening_hours, text_back
 from integration.workspace.callback_following import mark_unlisted_calls, update_and_announce
 
 if TYPE_CHECKING:
@@ -231,6 +231,7 @@ class Product:
             else None
         )
         database_checks.register(self.context)
+        self.health.probe("text back rules", partial(text_back.describe_pause, app_db))
         self.health.probe("schedules of exports", export_runner.describe_failures)
         self.health.probe("receivers of outgoing webhooks", partial(subscriptions.describe_disabled, app_db))
 
@@ -276,6 +277,7 @@ class Product:
         context.sync_jobs.schedule()
         alert_evaluation.schedule_jobs(context)
         mailer.schedule_job(context)
+        text_back_sending.schedule_job(context)
         every = partial(self.scheduler.every, is_watched=True, retries=True)
         every("call timers", 1, self._update_call_timers, executor="timers")
         every("exports under way", STREAM_CHECK_SECONDS, close_stalled_streams, executor="timers")

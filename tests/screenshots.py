@@ -67,6 +67,7 @@ PAGES = {
     "settings-outgoing": "/settings/outgoing",
     "settings-screens": "/settings/screens",
     "settings-hours": "/settings/hours",
+    "settings-text-back": "/settings/text-back",
     "alerts": "/system/alerts",
     "privacy": "/privacy",
     "privacy-holds": "/privacy/holds",

@@ -366,6 +366,11 @@ CREATE TABLE opening_hours_source (
     country TEXT NOT NULL DEFAULT '', region TEXT NOT NULL DEFAULT ''
 ) STRICT;
 
+CREATE TABLE opt_outs (
+    id INTEGER PRIMARY KEY, digest TEXT NOT NULL UNIQUE, number TEXT NOT NULL, word TEXT NOT NULL,
+    at TEXT NOT NULL, removed_at TEXT
+) STRICT;
+
 CREATE TABLE people (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     email TEXT NOT NULL UNIQUE,
@@ -441,6 +446,22 @@ CREATE TABLE setup_links (
     is_reset INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 
+CREATE TABLE text_back_calls (
+    call_id INTEGER PRIMARY KEY, at TEXT NOT NULL, number TEXT NOT NULL, state TEXT NOT NULL,
+    reason TEXT NOT NULL
+) STRICT;
+
+CREATE TABLE text_back_rules (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, line TEXT NOT NULL, while_line TEXT NOT NULL, template_id INTEGER,
+    text TEXT NOT NULL, delay INTEGER NOT NULL, sender TEXT NOT NULL, countries TEXT NOT NULL,
+    sending_since TEXT
+) STRICT;
+
+CREATE TABLE text_back_state (
+    one INTEGER PRIMARY KEY CHECK (one = 0), texts INTEGER NOT NULL, resumed_at TEXT NOT NULL,
+    pause_reason TEXT
+) STRICT;
+
 CREATE TABLE views (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     person_id INTEGER NOT NULL REFERENCES people (id) ON DELETE CASCADE,
@@ -514,6 +535,8 @@ CREATE INDEX remembered_used ON remembered (used_at);
 CREATE INDEX sessions_person ON sessions (person_id);
 
 CREATE INDEX setup_links_person ON setup_links (person_id);
+
+CREATE INDEX text_back_calls_at ON text_back_calls (at);
 
 CREATE TRIGGER callback_changed AFTER UPDATE OF state ON callbacks WHEN OLD.state <> NEW.state
     BEGIN INSERT INTO app_changes (kind, key, at) VALUES (

@@ -33,8 +33,8 @@ HOOK = "audit"
 class AuditEntry:
     """Entry of the audit log.
 
-    `who`: e-mail address of a dashboard user, 'key NAME', 'command line' or ''. `what`: the action. `about`:
-    its subject. `at`: UTC text. `address`: IP address of the client, '' if there is none.
+    `who`: e-mail address of a dashboard user, 'key NAME', 'command line', 'text back' or ''. `what`: the
+    action. `about`: its subject. `at`: UTC text. `address`: IP address of the client, '' if there is none.
     """
 
     id: int

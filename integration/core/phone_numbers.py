@@ -12,7 +12,7 @@ from functools import cache, lru_cache
 from importlib import resources
 
 import phonenumbers
-from phonenumbers import PhoneNumberFormat
+from phonenumbers import PhoneNumberFormat, PhoneNumberType
 
 from integration.core import number_variants
 from integration.core.number_search import folding
@@ -382,6 +382,22 @@ def _load_number_patterns(calling_code: str) -> dict[int, re.Pattern[str]]:
                 rf"(?!0){prefix}(?=(?:{general.national_number_pattern})\Z)(?:{alternatives})\Z"
             )
     return patterns
+
+
+@lru_cache(maxsize=CACHED_NUMBERS)
+def find_mobile_country(e164: str) -> str | None:
+    """Return the country (ISO code) of a number that can be a mobile phone, else None."""
+    try:
+        number = phonenumbers.parse(e164, None)
+    except phonenumbers.NumberParseException:
+        return None
+    if phonenumbers.number_type(number) not in (
+        PhoneNumberType.MOBILE,
+        PhoneNumberType.FIXED_LINE_OR_MOBILE,
+    ):
+        return None
+    country: str | None = phonenumbers.region_code_for_number(number)
+    return country
 
 
 def get_calling_code(country: str | None) -> str | None:

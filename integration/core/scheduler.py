@@ -35,6 +35,7 @@ EXECUTORS = {
     "downloads": 1,
     "exports": 1,
     "alerts": 4,
+    "texts": 1,
     "maintenance": 4,
 }
 """Threads of each executor. Jobs that may run long must not use `timers`."""

@@ -28,7 +28,7 @@ from integration.dashboard.exports import preview, schedules
 from integration.dashboard.messages import contacts, messages
 from integration.dashboard.privacy import audit_log, holds_and_erasures, numbers, retention
 from integration.dashboard.profile import notifications, own_login, second_factor
-from integration.dashboard.settings import connection, hours, keys, outgoing, page, people, screens
+from integration.dashboard.settings import connection, hours, keys, outgoing, page, people, screens, text_back
 from integration.dashboard.site import error_pages, first_steps, formats, layout, palette, person_names
 from integration.dashboard.system import alerts, mirror, work
 from integration.dashboard.system import overview as system_overview
@@ -61,6 +61,7 @@ BLUEPRINTS = (
     outgoing.blueprint,
     screens.blueprint,
     hours.blueprint,
+    text_back.blueprint,
     alerts.blueprint,
     wall.blueprint,
     own_login.blueprint,

@@ -24,6 +24,7 @@ from integration.mirror.page_queries import archive_queries
 from integration.sqlite import database_files
 from integration.sqlite.migrations import read_recorded_steps, remove_way_back
 from integration.sqlite.readers import open_readonly
+from integration.workspace import text_back
 
 PRESERVED_NAMES = frozenset({process_lock.LOCK_FILE, SOCKET_FILE, "backups", database_files.CREATED_FILE})
 """Names in data_dir that a restore does not replace and that do not count as content."""
@@ -191,6 +192,7 @@ def _copy_into(
     if faults:
         raise BackupDamaged(source, faults)
     archive_queries.renew_epoch(partial_folder / "mirror.db")
+    text_back.pause_restored(partial_folder / "house.db")
     restored_names = {entry.path for entry in backup_manifest.files}
     for name in (name for name in DATABASES if name in restored_names):
         progress(f"checking {name}", 0, 1)

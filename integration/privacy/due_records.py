@@ -22,11 +22,13 @@ from integration.privacy.holds import refresh_held
 from integration.privacy.personal_data import LABELS
 from integration.settings.model import Retention
 from integration.sync.writing import write_log
+from integration.workspace import text_back
 
 LOGS = (
     ("audit", "audit entries", audit),
     ("logs", "changes sent", write_log),
     ("logs", "notifications", notification_log),
+    ("logs", "texts sent back", text_back),
     ("logs", "export deliveries", export_jobs),
 )
 """Kind of `retention.<kind>_days`, label, and module of each log in house.db."""

@@ -35,7 +35,6 @@ from integration.privacy import copies, erasures, final_check, finder
 from integration.privacy.copies import CopyKind, DataCopy
 from integration.privacy.finder import FoundData
 from integration.privacy.holds import refresh_held
-from integration.settings.data_dir_secrets import load_erasure_key
 from integration.settings.model import Settings
 from integration.sqlite.database import Database
 from integration.sqlite.readers import open_readonly
@@ -281,10 +280,7 @@ class _Erasure:
 
     def _begin_erasure(self, found: FoundData) -> int:
         number_variants, started_at = variants(self._e164), clock.utc_text()
-        if not self._erasure_gate.has_key:
-            key = load_erasure_key(self._context.settings.storage.data_dir, create=True)
-            assert key is not None
-            self._erasure_gate.set_key(key)
+        self._erasure_gate.create_key(self._data_dir)
         digests = [self._erasure_gate.digest(digits) for digits in number_variants]
         lengths = {len(digits) for digits in number_variants}
         erasure_id = self._context.app_db.write(

@@ -298,6 +298,9 @@ _APP_PLACES = (
         after=_delete_links_of_actions,
     ),
     Place("notes", "notes", linked=f"leg_id {_IN_LEGS}", erase=partial(delete_or_scrub_row, texts=("text",))),
+    # The keyed hash stays, so the number remains opted out.
+    Place("opt_outs", "opt-outs of text messages", searched=("number",)),
+    Place("text_back_calls", "texts sent back", searched=("number",)),
     Place("audit", "audit log"),
     Place("journal", "write log", erase=partial(scrub_row, texts=("body", "result"))),
     Place("alert_log", "notification log", erase=partial(scrub_row, texts=("subject", "body"))),

@@ -18,7 +18,7 @@ from integration.core.errors import ConfigurationError
 from integration.settings.api_paths import OWN_API_PATH, find_conflicting_base_path
 from integration.settings.section import SECRET, Section
 from integration.settings.sources import build_settings, read_sources
-from integration.settings.user_sections import Alerts, Dashboard, Events, Exports, Facade, Outgoing
+from integration.settings.user_sections import Alerts, Dashboard, Events, Exports, Facade, Outgoing, TextBack
 from integration.settings.values import (
     MIN_FREE_TEXT,
     Email,
@@ -342,6 +342,7 @@ class Settings(Section):
     retention: Retention = Retention()
     audit: Audit = Audit()
     alerts: Alerts = Alerts()
+    text_back: TextBack = TextBack()
     log: Log = Log()
 
 

@@ -17,6 +17,7 @@ from integration.settings.values import (
     Host,
     Number,
     Origin,
+    StopWord,
     Text,
     TimeZone,
     WholeNumber,
@@ -153,4 +154,26 @@ class Alerts(Section):
     events: tuple[Literal["missed_call", "voicemail", "sms", "sync_failing"], ...] = Field(
         default=(),
         description="Events to notify about: any of 'missed_call', 'voicemail', 'sms', 'sync_failing'.",
+    )
+
+
+class TextBack(Section):
+    """Text messages to missed callers: limits of all rules together, and words that end them.
+
+    The rules are entered on *Settings › Text back*.
+    """
+
+    per_hour: WholeNumber = Field(
+        default=30, ge=1, description="Most messages in an hour. At this number all rules pause."
+    )
+    per_day: WholeNumber = Field(
+        default=200, ge=1, description="Most messages in 24 hours. At this number all rules pause."
+    )
+    stop_words: Annotated[tuple[StopWord, ...], Field(min_length=1)] = Field(
+        default=(
+            *("STOP", "STOPALL", "STOPP", "UNSUBSCRIBE", "CANCEL", "END", "QUIT"),
+            *("PARAR", "SAIR", "BAJA", "FIN", "ARRET"),
+        ),
+        description="Replies that opt a number out of text messages, if they contain nothing else. Case,"
+        " accents, spaces and punctuation are ignored.",
     )

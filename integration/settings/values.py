@@ -176,7 +176,7 @@ def _load_country_codes() -> frozenset[str]:
     return frozenset(line[:2] for line in table.splitlines() if line and line[0] != "#")
 
 
-def _check_country(value: str) -> str:
+def check_country(value: str) -> str:
     code = value.upper()
     if code == "UK":
         raise ValueError("'UK' is not a country code; use GB for the United Kingdom")
@@ -286,6 +286,12 @@ def _check_crm_url(value: str) -> str:
     return value
 
 
+def _check_stop_word(value: str) -> str:
+    if not any(character.isalnum() for character in value):
+        raise ValueError(f"{value!r} has no letter and no digit")
+    return value
+
+
 def _expand_path(value: Path) -> Path:
     return value.expanduser()
 
@@ -320,7 +326,7 @@ ThresholdPair = Annotated[tuple[WholeNumber, WholeNumber], AfterValidator(_check
 PlatformUserId = Annotated[Text, BeforeValidator(_to_text), AfterValidator(_check_user_id)]
 Email = Annotated[Text, AfterValidator(_check_email)]
 TimeZone = Annotated[Text, AfterValidator(_check_time_zone)]
-Country = Annotated[Text, AfterValidator(_check_country)]
+Country = Annotated[Text, AfterValidator(check_country)]
 BasePath = Annotated[Text, AfterValidator(_check_base_path)]
 Origin = Annotated[Text, AfterValidator(_check_origin)]
 Host = Annotated[Text, AfterValidator(_check_host)]
@@ -334,6 +340,7 @@ WebhookSecretList = Annotated[
     Field(min_length=1, max_length=2),
 ]
 CrmUrl = Annotated[Text, AfterValidator(_check_crm_url)]
+StopWord = Annotated[Text, AfterValidator(_check_stop_word)]
 FilePath = Annotated[Path, AfterValidator(_expand_path)]
 ExportFolder = Annotated[Text, AfterValidator(_check_export_folder)]
 Port = Annotated[WholeNumber, Field(ge=0, le=65535)]

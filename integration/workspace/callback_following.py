@@ -118,7 +118,7 @@ def update_from_mirror(
 
 def _is_due(mirror_db: Database) -> bool:
     with mirror_db.read() as connection:
-        return connection.execute("SELECT 1 FROM _due WHERE derived GLOB 'callbacks*'").fetchone() is not None
+        return due.is_due_for_other_database(connection, CALLBACKS)
 
 
 def _load_start(tx: Transaction) -> str:

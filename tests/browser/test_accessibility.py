@@ -70,6 +70,7 @@ PAGES = (
     "/settings/outgoing",
     "/settings/screens",
     "/settings/hours",
+    "/settings/text-back",
     "/settings/people/1",
     "/privacy",
     "/privacy/holds",

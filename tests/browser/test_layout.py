@@ -33,6 +33,7 @@ PAGES = (
     "/settings/outgoing",
     "/settings/screens",
     "/settings/hours",
+    "/settings/text-back",
     "/profile",
 )
 

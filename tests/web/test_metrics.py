@@ -38,6 +38,8 @@ SMALL_TABLES = {
     "erasures": "a row for each erased number",
     "j": "export jobs",
     "event_subscriptions": "at most 20",
+    "text_back_rules": "at most 20",
+    "text_back_state": "one row",
 }
 """Tables that a scrape may read entirely."""
 PARTIAL_INDEXES = (

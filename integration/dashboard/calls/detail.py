@@ -20,7 +20,7 @@ from integration.mirror.page_queries import call_detail, history, platform_notes
 from integration.mirror.sync_state import lookup_queue
 from integration.mirror.sync_state.media_files import MediaKind
 from integration.sqlite.transaction import Transaction
-from integration.workspace import call_labels, notes, visible_callbacks
+from integration.workspace import call_labels, notes, text_back, visible_callbacks
 
 blueprint = Blueprint("call", __name__)
 
@@ -62,6 +62,7 @@ def index(number: int) -> str | Response:
             open_callback = visible_callbacks.find_visible_open(
                 connection, mirror, layout.get_visibility(), call["party_e164"] or call["party"]
             )
+        text_sent_back = text_back.find_call(connection, call["id"])
     playbacks = playback.list_playbacks(details, context.settings.storage.data_dir)
     return layout.render_page(
         "calls",
@@ -83,6 +84,7 @@ def index(number: int) -> str | Response:
         known_labels=known_labels,
         offered_labels=offered_labels,
         waiting=open_callback,
+        text_sent_back=text_sent_back,
         is_cdr_missing=is_cdr_missing,
         currency=currency,
         acts=call_actions,

@@ -20,7 +20,7 @@ from integration.mirror.page_queries import faxes, history, messages
 from integration.sqlite.listing import Page
 from integration.sync.writing import write_log
 from integration.sync.writing.write_through import WriteResult
-from integration.workspace import reads
+from integration.workspace import opt_outs, reads
 
 blueprint = Blueprint("messages", __name__)
 
@@ -30,6 +30,8 @@ MAX_SENT_SECONDS = 300
 """Largest difference between the times of an SMS in the write log and on the platform, in seconds."""
 MAX_SMS_LENGTH = 1600
 """Characters of an SMS, ten parts of 160. A longer text is assumed to be a mistake."""
+OPT_OUT_FIELD = "despite_opt_out"
+"""Form field of a message to a number that has opted out of texts."""
 
 
 @blueprint.get("/messages")
@@ -135,6 +137,8 @@ def _render_page(contact: str, result: WriteResult | None = None) -> str:
         line=_last_own_number(thread_rows, [messages.normalize_digits(row["e164"]) for row in own_numbers]),
         canned=canned_responses,
         result=result,
+        opt_out=_describe_opt_out(context.phone_numbers.restore_contact(contact)) if contact else "",
+        OPT_OUT_FIELD=OPT_OUT_FIELD,
     )
 
 
@@ -222,6 +226,11 @@ def send() -> Response | tuple[str, int]:
         mistakes["message"] = f"A message has at most {MAX_SMS_LENGTH} characters; this one has {len(text)}."
     if mistakes:
         return _respond_failed(WriteResult(400, " ".join(mistakes.values()), mistakes))
+    question = _describe_opt_out(to)
+    if question and not request.form.get(OPT_OUT_FIELD):
+        if form_responses.is_script_request():
+            return form_responses.respond_question(question, "Send anyway", {OPT_OUT_FIELD: "1"})
+        return _respond_failed(WriteResult(400, question, {OPT_OUT_FIELD: question}))
     body = {"to": to, "message": text}
     if request.form.get("from"):
         body["from"] = messages.normalize_digits(request.form["from"])
@@ -231,6 +240,17 @@ def send() -> Response | tuple[str, int]:
     return form_responses.respond_done(
         f"Sent to {formats.national(to)}.", "/messages?" + urlencode({"with": to})
     )
+
+
+def _describe_opt_out(number: str) -> str:
+    """Return a warning for a number that has opted out of texts, else ''."""
+    context = app_context()
+    e164 = context.phone_numbers.to_e164(number)
+    with context.app_db.read() as connection:
+        opt_out = opt_outs.find(connection, context.erasure_gate, e164) if e164 else None
+    if opt_out is None:
+        return ""
+    return f"This number opted out of texts: “{opt_out.word}”, {formats.at_short(opt_out.at)}."
 
 
 def _respond_failed(result: WriteResult) -> Response | tuple[str, int]:

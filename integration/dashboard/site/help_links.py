@@ -29,6 +29,7 @@ HELP_PAGES = {
     "/settings/connection": "alerts.html#mail-server",
     "/settings/outgoing": "events.html",
     "/settings/hours": "hours.html",
+    "/settings/text-back": "text-back.html",
     "/settings/screens": "owners.html#put-figures-on-a-screen",
     "/system": "troubleshooting.html",
     "/system/alerts": "alerts.html",

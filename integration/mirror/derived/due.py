@@ -204,6 +204,14 @@ def take(
     return ranges
 
 
+def is_due_for_other_database(connection: sqlite3.Connection, derived: Derived) -> bool:
+    """Return whether `take_for_other_database` returns ranges."""
+    row = connection.execute(
+        "SELECT 1 FROM _due WHERE derived IN (?, ?)", (derived.name, _get_taken_name(derived))
+    ).fetchone()
+    return row is not None
+
+
 def take_for_other_database(tx: Transaction, derived: Derived, limit: int) -> list[Range]:
     """Move due ranges to `finish`; return them. Ranges of an interrupted work are returned first.
 

@@ -7,10 +7,12 @@ from integration.mirror.derived.callback_calls import CALLBACKS
 from integration.mirror.derived.calls import CALLS, LEGS
 from integration.mirror.derived.contact_numbers import CONTACT_NUMBERS
 from integration.mirror.derived.declaration import Derived
+from integration.mirror.derived.received_messages import RECEIVED_MESSAGES
 from integration.mirror.derived.report_sums import REPORT_SUMS
 from integration.mirror.derived.search_index import SEARCH
 
 DERIVED: tuple[Derived, ...] = (
-    CONTACT_NUMBERS, LEGS, CALLS, *CALL_DETAILS, SEARCH, REPORT_SUMS, CALLBACKS,
-)  # fmt: skip
+    *(CONTACT_NUMBERS, LEGS, CALLS, *CALL_DETAILS, SEARCH, REPORT_SUMS, CALLBACKS),
+    RECEIVED_MESSAGES,
+)
 """In the order of their computation: a later one may read an earlier one."""

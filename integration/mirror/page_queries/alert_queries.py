@@ -15,7 +15,10 @@ from integration.mirror.page_queries.live import LONGEST_CALL
 
 
 def list_unanswered_calls(
-    connection: sqlite3.Connection, outcome: Literal["missed", "voicemail"], since: str, limit: int
+    connection: sqlite3.Connection,
+    outcome: Literal["missed", "voicemail", "abandoned"],
+    since: str,
+    limit: int,
 ) -> list[sqlite3.Row]:
     """Return calls with `outcome` that ended since `since`, newest first.
 

@@ -280,6 +280,14 @@ def find_last_received(connection: sqlite3.Connection, since: str) -> dict[str, 
     }
 
 
+def list_sent(connection: sqlite3.Connection, since: str) -> list[tuple[str, str]]:
+    """Return contact and time of the messages that were sent since `since` (UTC text)."""
+    rows = connection.execute(
+        "SELECT receiver, at FROM _messages WHERE at >= ? AND direction = 'out'", (since,)
+    )
+    return [(row[0], row[1]) for row in rows]
+
+
 def list_sms_numbers(connection: sqlite3.Connection) -> list[sqlite3.Row]:
     """Return the account's numbers that can send SMS.
 

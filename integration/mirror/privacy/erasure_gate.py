@@ -14,6 +14,7 @@ import sqlite3
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from integration.catalogue import HISTORY, RESOURCES
@@ -35,6 +36,7 @@ from integration.core.phone_numbers import parse_clid_number
 from integration.mirror.privacy.held_records import HeldRecords
 from integration.mirror.records.upsert import get_usable_key
 from integration.mirror.sync_state.media_files import MediaKind, get_record_table
+from integration.settings.data_dir_secrets import load_erasure_key
 from integration.sqlite.database import Database
 
 LEGS_KEY = "legs"
@@ -144,9 +146,10 @@ class ErasureGate:
         """Return whether the file `erasure-key` is loaded, with which numbers are hashed."""
         return self._key is not None
 
-    def set_key(self, key: bytes) -> None:
-        """Set the key that the first erasure created."""
-        self._key = key
+    def create_key(self, data_dir: Path) -> None:
+        """Load the key that the first erasure or opt-out creates. Raises SwitchroomError."""
+        if self._key is None:
+            self._key = load_erasure_key(data_dir, create=True)
 
     def digest(self, digits: str) -> bytes:
         """Return the hash of the digits, as stored in house.db.

@@ -1,0 +1,3 @@
+from __future__ import annotations
+
+from tests.support.applications.shared_app import module_app  # noqa: F401
