@@ -1,7 +1,7 @@
 """Print calls and messages as they happen.
 
-export SWITCHROOM_KEY=9123456:0a1b…        # made on Settings › Keys, or by `switchroom key add`
-python follow_events.py                    # SWITCHROOM_URL=http://127.0.0.1:8000
+export KEY=9123456:0a1b…        # made on Settings › Keys, or by `switchroom key add`
+python follow_events.py                    # URL=http://127.0.0.1:8000
 """
 
 import base64
@@ -13,8 +13,8 @@ import urllib.request
 from http.client import HTTPException
 from pathlib import Path
 
-URL = os.environ.get("SWITCHROOM_URL", "http://127.0.0.1:8000")
-HEADERS = {"Authorization": "Basic " + base64.b64encode(os.environ["SWITCHROOM_KEY"].encode()).decode()}
+URL = os.environ.get("URL", "http://127.0.0.1:8000")
+HEADERS = {"Authorization": "Basic " + base64.b64encode(os.environ["KEY"].encode()).decode()}
 CURSOR, NEW_CURSOR = Path("events.cursor"), Path("events.cursor.new")
 
 while True:

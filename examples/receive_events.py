@@ -1,6 +1,6 @@
 """Receive events by an outgoing webhook of Switchroom, and print them. Needs `pip install standardwebhooks`.
 
-export SWITCHROOM_SECRET=whsec_…           # of Settings › Outgoing webhooks with the URL http://127.0.0.1:9000/
+export SECRET=whsec_…           # of Settings › Outgoing webhooks with the URL http://127.0.0.1:9000/
 python receive_events.py                   # outgoing.allow_hosts must name 127.0.0.1; the demo does
 """
 
@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from standardwebhooks import Webhook, WebhookVerificationError
 
-WEBHOOK, PORT = Webhook(os.environ["SWITCHROOM_SECRET"]), int(os.environ.get("PORT", 9000))
+WEBHOOK, PORT = Webhook(os.environ["SECRET"]), int(os.environ.get("PORT", 9000))
 
 
 class Receiver(BaseHTTPRequestHandler):

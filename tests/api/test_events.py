@@ -369,7 +369,7 @@ def test_waits_take_places_of_live_streams_and_end_with_their_key(office: Shared
 
 def test_the_example_follows_events_and_continues_after_a_stop(office: SharedApp, tmp_path: Path) -> None:
     user_id, secret = keys.add(office.app_db, "follower", "read")
-    variables = {"SWITCHROOM_KEY": f"{user_id}:{secret}", "SWITCHROOM_URL": office.url, "no_proxy": "*"}
+    variables = {"KEY": f"{user_id}:{secret}", "URL": office.url, "no_proxy": "*"}
     command = [sys.executable, str(ROOT / "examples" / "follow_events.py")]
 
     @contextmanager

@@ -244,7 +244,7 @@ def test_the_example_prints_verified_events_only(app, webhooks):
         secret = find_handler("events.add")(app.context, arguments, None)["secret"]
         process = subprocess.Popen(
             [sys.executable, str(ROOT / "examples" / "receive_events.py")],
-            env={**os.environ, "SWITCHROOM_SECRET": secret, "PORT": str(kept.getsockname()[1])},
+            env={**os.environ, "SECRET": secret, "PORT": str(kept.getsockname()[1])},
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
