@@ -20,9 +20,10 @@ SELECT change_no, id, 0, {_PRESENT_ID} FROM _merged_calls AS gone
 ORDER BY change_no LIMIT :limit
 """
 
+# With the plus SQLite reads the few calls after a recent number, instead of all calls of the user.
 _CHANGED_OF_USER = """
 SELECT change_no, id, 1, NULL FROM _calls
- WHERE change_no > :after AND change_no <= :up_to AND user_id = :user
+ WHERE change_no > :after AND change_no <= :up_to AND +user_id = :user
 UNION ALL
 SELECT gone.change_no, gone.id, 0, present.id FROM _left_calls AS gone
   LEFT JOIN _call_ids AS ids ON ids.id = gone.id
