@@ -45,14 +45,23 @@ def test_an_id_in_a_reference_field_exists(world, name, field, to):
 
 def test_recordings_voicemail_and_media_sessions_belong_to_cdrs(world):
     cdrs = {row["live_id"]: row for row in world.rows("/cdrs")}
-    for name in ("monitors", "voicemessages"):
-        assert ids(world, f"/{name}", "live_id") <= cdrs.keys()
+    for monitor in world.rows("/monitors"):
+        cdr = cdrs[monitor["live_id"]]
+        assert (cdr["user_id"], max(1, cdr["billsec"])) == (monitor["user_id"], monitor["duration"])
+    for message in world.rows("/voicemessages"):
+        cdr = cdrs[message["live_id"]]
+        assert cdr["disposition"] == "VM"
+        assert cdr["billsec"] >= message["duration"]
     for msdr in world.rows("/msdrs"):
         session = world.get(f"/mediasessions/{msdr['media_session_id']}").json()["data"]
         assert (session["status"], session["user"]) == ("ENDED", msdr["user_id"])
         assert (session["duration"], session["call_id"]) == (msdr["duration"], msdr["call_id"])
     for cdr in cdrs.values():
         assert cdr["parent_live_id"] is None or cdr["parent_live_id"] in cdrs
+        assert cdr["is_root"] == (cdr["live_id"] == cdr["root_live_id"])
+        assert 0 <= cdr["billsec"] <= cdr["duration"]
+        assert (cdr["type"] == "O") == (cdr["destination"] != "in")
+        assert cdr["type"] != "M" or not cdr["billsec"]
 
 
 def test_web_calls_and_call_backs_agree_with_their_cdrs(world):

@@ -100,20 +100,22 @@ def _thread(client: Client, path: str) -> str:
     return path.replace("{id}", str(sms["user_id"])).replace("{from}", sms["from"]).replace("{to}", sms["to"])
 
 
+def run_account(cdrs: int) -> Iterator[Client]:
+    simulator = embed.start(seed=7, cdrs=cdrs, start_at=START)
+    yield Client(simulator, simulator.admin.api_key)
+    simulator.stop()
+
+
 @pytest.fixture(scope="module")
 def shared() -> Iterator[Client]:
     """Account for reads and refused requests."""
-    simulator = embed.start(seed=7, cdrs=1000, start_at=START)
-    yield Client(simulator, simulator.admin.api_key)
-    simulator.stop()
+    yield from run_account(1000)
 
 
 @pytest.fixture(scope="module")
 def written() -> Iterator[Client]:
     """Account for requests that create and change records."""
-    simulator = embed.start(seed=7, cdrs=200, start_at=START)
-    yield Client(simulator, simulator.admin.api_key)
-    simulator.stop()
+    yield from run_account(200)
 
 
 @BY_NAME
@@ -274,9 +276,7 @@ ODD = (None, 5, "", "x", "9" * 30, [], {}, [None], [{}], True, 1.5, [1], ["x"], 
 @pytest.fixture(scope="module")
 def invalid_body_client() -> Iterator[Client]:
     """Account for requests with invalid bodies."""
-    simulator = embed.start(seed=7, cdrs=200, start_at=START)
-    yield Client(simulator, simulator.admin.api_key)
-    simulator.stop()
+    yield from run_account(200)
 
 
 @pytest.mark.parametrize("name", [n for n, row in EVERY.items() if row.body is not None])

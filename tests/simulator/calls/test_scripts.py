@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from integration.core import clock
-from integration.simulator.calls.scripts import CallScripts
+from tests.support.simulator_client import Client
 
 
 @pytest.fixture
@@ -41,6 +41,8 @@ def test_a_plain_call_sends_four_events_and_creates_a_cdr_and_a_recording(begin)
     )
     assert (monitor["live_id"], monitor["duration"]) == (cdr["live_id"], cdr["billsec"])
     assert (ready["monitor_id"], ready["size"]) == (monitor["id"], monitor["size"])
+    assert client.play("plain_answered", user="1001", recorded=True)["monitor_ids"]
+    assert not client.play("plain_answered", user="1002", recorded=False)["monitor_ids"]
 
 
 def test_in_a_ring_group_one_leg_is_missed_before_ringing_and_one_is_answered(begin):
@@ -153,12 +155,6 @@ def test_a_call_in_real_time_is_live_until_its_last_event(begin, receiver, pass_
     assert client.get(f"/calls/{played['leg_ids'][0]}").status_code == 404
 
 
-def test_a_recording_can_be_requested_or_excluded(begin):
-    client = begin()
-    assert client.play("plain_answered", user="1001", recorded=True)["monitor_ids"]
-    assert not client.play("plain_answered", user="1002", recorded=False)["monitor_ids"]
-
-
 def test_unknown_options_of_a_call_are_refused(begin):
     client = begin()
     for options in (
@@ -172,9 +168,7 @@ def test_unknown_options_of_a_call_are_refused(begin):
 
 def test_every_script_can_be_played(begin):
     client = begin()
-    simulator = client.simulator
-    assert isinstance(simulator.world.scripts, CallScripts)
-    for script in simulator.world.scripts.by_name:
+    for script in client.simulator.world.scripts.by_name:
         played = client.play(script)
         assert played["cdr_ids"], script
         times = [e["event_time"] for e in played["events"] if "state" in e]
@@ -182,23 +176,13 @@ def test_every_script_can_be_played(begin):
     assert client.get("/calls").json()["total"] == 0
 
 
-def test_a_live_call_can_be_hung_up(begin):
-    client = begin()
-    leg = client.play("plain_answered", until="connected")["leg_ids"][0]
-    response = client.send("DELETE", f"/calls/{leg}")
-    assert (response.status_code, response.content) == (204, b"")
-    assert client.get(f"/calls/{leg}").status_code == 404
-    played = client.control("GET", f"/calls/{leg}")
-    assert played["events"][3]["event_name"] == "call.hangup"
-    assert len(played["cdr_ids"]) == 1
-
-
 def test_a_hung_up_call_sends_none_of_its_planned_events(begin, receiver, pass_one_hour):
     client = begin(webhook=receiver.url)
     leg = client.play(
         "plain_answered", instant=False, ring_seconds=30, talk_seconds=30, hold=False, user="1003"
     )["leg_ids"][0]
-    client.send("DELETE", f"/calls/{leg}")
+    response = client.send("DELETE", f"/calls/{leg}")
+    assert (response.status_code, response.content) == (204, b"")
     other = client.play(
         "plain_answered", instant=False, ring_seconds=40, talk_seconds=60, hold=False, user="1003"
     )["leg_ids"][0]
@@ -210,6 +194,8 @@ def test_a_hung_up_call_sends_none_of_its_planned_events(begin, receiver, pass_o
     with receiver.changed:
         assert receiver.changed.wait_for(lambda: other in ends(), 30)
     assert ends() == [leg, other]
+    assert client.get(f"/calls/{leg}").status_code == 404
+    assert len(client.control("GET", f"/calls/{leg}")["cdr_ids"]) == 1
     assert not [e for e in receiver.received if e["call_id"] == leg and e["event_name"] == "call.connected"]
 
 
@@ -227,46 +213,22 @@ def test_a_ringing_call_can_be_answered_and_a_connected_one_transferred(begin):
     assert names[:4] == ["call.initial", "call.ringing", "call.connected", "call.hold"]
 
 
-def test_a_placed_call_rings_the_phone_of_the_user_first(begin):
+def test_a_placed_call_needs_a_registered_phone_and_a_caller_id_of_the_account(begin):
     client = begin()
-    response = client.send("POST", "/calls", json={"to": "+447700900321"})
-    assert response.status_code == 201
-    call = response.json()["data"]
+    ben = Client(client.simulator, client.simulator.ordinary_user.api_key)
+    call = client.send("POST", "/calls", json={"to": "+447700900321"}).json()["data"]
     assert (call["state"], call["dst"]) == ("RINGING", "447700900321")
     assert client.get(f"/calls/{call['id']}").status_code == 200
-
-
-@pytest.mark.parametrize(
-    ("body", "status"),
-    [({}, 400), ({"to": "abc"}, 400), ({"to": "447700900321", "from": 5}, 400)],
-)
-def test_an_invalid_call_is_refused_with_the_field(begin, body, status):
-    response = begin().send("POST", "/calls", json=body)
-    assert response.status_code == status
-    assert response.json()["errors"][0].keys() == {"code", "field", "message"}
-
-
-def test_a_user_without_a_registered_phone_gets_412(begin):
-    response = begin().send("POST", "/calls", json={"to": "447700900321", "from": "1000012"})
-    assert response.status_code == 412
-
-
-def test_written_contacts_and_sms_are_returned(begin):
-    client = begin()
-    played = client.send("POST", "/contacts", json={"first_name": "Zoe", "mobile": "447700900777"})
-    assert played.status_code == 201
-    path = f"/contacts/{played.json()['data']['id']}"
-    assert client.send("PATCH", path, json={"company": "A/B"}).json()["data"]["company"] == "A/B"
-    assert client.get(path).json()["data"]["first_name"] == "Zoe"
-    assert client.send("DELETE", path).status_code == 204
-    assert client.get(path).status_code == 404
-    sms = client.send("POST", "/sms", json={"to": "447700900777", "message": "Hello"})
-    assert sms.status_code == 201
-    assert client.rows("/sms") == [sms.json()["data"]]
-
-
-def test_an_agent_can_be_logged_out_of_a_queue(begin):
-    client = begin()
-    body = {"users": [{"id": 1000005, "status": False}]}
-    users = client.send("PATCH", "/queues/80101?include=users", json=body).json()["data"]["users"]
-    assert users[0]["status"] is False
+    for caller, options, status, message in (
+        (client, {"caller_id": "442079460101"}, 201, None),
+        (client, {"caller_id": "+442079460101"}, 201, None),
+        (client, {"caller_id": "anonymous"}, 201, None),
+        (client, {"caller_id": "447700900001"}, 400, "No CLI prefix set"),
+        (client, {"from": "1000004"}, 201, None),
+        (client, {"from": 5}, 400, "Validation error"),
+        (client, {"from": "1000012"}, 412, "Unable to make a call with no VoIP clients registered"),
+        (ben, {"from": "1000004"}, 403, "Access denied"),
+        (ben, {"from": "1000002"}, 201, None),
+    ):
+        response = caller.send("POST", "/calls", json={"to": "447700900321", **options})
+        assert (response.status_code, response.json().get("message")) == (status, message), options
