@@ -38,7 +38,7 @@ def test_a_record_younger_than_the_last_sync_is_read_from_the_platform_and_kept(
     assert [record["id"] for record in app.get("/cdrs").json["data"]] == [HIGHEST, NEW["id"]]
 
 
-def test_the_404_of_a_new_key_is_valid_for_five_seconds(
+def test_the_404_of_a_new_key_is_valid_for_five_seconds_or_until_a_sync_or_no_cache(
     app: TestApp, movable_clock: Clock, cdrs: PlatformCollection
 ) -> None:
     movable_clock.freeze()
@@ -52,13 +52,14 @@ def test_the_404_of_a_new_key_is_valid_for_five_seconds(
     movable_clock.advance(0.2)
     assert app.get(f"/cdrs/{NEW['id']}").json["data"] == NEW
     assert cdrs.count_reads(NEW["id"]) == 2
-
-
-def test_a_record_that_a_sync_stores_ends_its_404(app: TestApp, cdrs: PlatformCollection) -> None:
-    assert app.get(f"/cdrs/{NEW['id']}").status_code == 404
-    app.put("cdrs", NEW)
-    assert app.get(f"/cdrs/{NEW['id']}").json["data"] == NEW
-    assert cdrs.count_reads(NEW["id"]) == 1
+    for number in (NEW["id"] + 1, NEW["id"] + 2):
+        assert app.get(f"/cdrs/{number}").status_code == 404
+    app.put("cdrs", CDR, NEW, {**NEW, "id": NEW["id"] + 1})
+    assert app.get(f"/cdrs/{NEW['id'] + 1}").status_code == 200
+    assert cdrs.count_reads(NEW["id"] + 1) == 1
+    cdrs.add({**NEW, "id": NEW["id"] + 2})
+    fresh = {**app.headers, "Cache-Control": "no-cache"}
+    assert app.get(f"/cdrs/{NEW['id'] + 2}", fresh).status_code == 200
 
 
 def test_while_the_platform_is_away_only_new_keys_are_unknown(app: TestApp, cdrs: PlatformCollection) -> None:
@@ -69,12 +70,11 @@ def test_while_the_platform_is_away_only_new_keys_are_unknown(app: TestApp, cdrs
     assert app.get("/cdrs/99999999999999999999").status_code == 404
 
 
-def test_a_key_below_the_highest_costs_no_request(app: TestApp, cdrs: PlatformCollection) -> None:
+def test_keys_below_the_highest_and_numbers_cost_no_request(app: TestApp, cdrs: PlatformCollection) -> None:
+    """A record that is missing on the platform counts as the highest."""
+    app.put("ddis", {"id": "5", "e164": "442079460001"})
+    assert app.get("/ddis/442079460999").status_code == 404
     assert app.get(f"/cdrs/{HIGHEST - 1}").status_code == 404
-    assert app.platform.requests == []
-
-
-def test_a_missing_record_counts_as_the_highest(app: TestApp, cdrs: PlatformCollection) -> None:
     app.put("cdrs", NEW)
     app.mirror_db.write(
         lambda tx: single_record.mark_missing(tx, get_resource("cdrs"), [NEW["id"]], "2099-01-01 00:00:00")
@@ -88,19 +88,6 @@ def test_a_key_of_an_empty_collection_is_new(app: TestApp) -> None:
     PlatformCollection(app.platform, "contacts", {"id": 7, "first_name": "Grace"})
     assert app.get("/contacts/7").json["data"] == {"id": 7, "first_name": "Grace"}
     assert app.get("/contacts/8").status_code == 404
-
-
-def test_a_number_is_no_key_that_grows(app: TestApp) -> None:
-    app.put("ddis", {"id": "5", "e164": "442079460001"})
-    assert app.get("/ddis/442079460999").status_code == 404
-    assert app.platform.requests == []
-
-
-def test_no_cache_ignores_the_404(app: TestApp, cdrs: PlatformCollection) -> None:
-    assert app.get(f"/cdrs/{NEW['id']}").status_code == 404
-    cdrs.add(NEW)
-    fresh = {**app.headers, "Cache-Control": "no-cache"}
-    assert app.get(f"/cdrs/{NEW['id']}", fresh).json["data"] == NEW
 
 
 def test_parallel_reads_of_a_new_key_cost_one_request(app: TestApp, cdrs: PlatformCollection) -> None:

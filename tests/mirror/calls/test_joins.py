@@ -9,15 +9,12 @@ from tests.support.payloads.call_facts import (
     ANN,
     BOB,
     CALLER,
-    CAT,
     GROUP,
     OTHER,
     QUEUE,
-    RING_TIME,
     CallMirror,
     Phone,
     cdr,
-    set_now,
 )  # fmt: skip
 
 KEY = "+447700900101|ringgroup|80001"
@@ -32,48 +29,49 @@ def legs(*links: Link) -> list[tuple[int, tuple[int, ...], bool]]:
     return [(call.id, call.leg_ids, call.is_provisional) for call in join_legs(links)]
 
 
-def test_legs_with_the_same_unseen_root_are_one_call_with_the_id_of_the_root() -> None:
-    assert legs(ringing(5, root_id=3), ringing(7, root_id=3)) == [(3, (5, 7), False)]
+APART = [(1, (1,), False), (2, (2,), False)]
+HUNT, LATE_HUNT = ringing(1, 0, ended=20, window=22), ringing(1, 0, ended=590, window=22)
+ROOTED, OTHER_ROOT = ringing(1, 0, root_id=1, ended=20, window=22), ringing(5, 30, root_id=5)
+BESIDE = ringing(1, 10, "|ringgroup|80001", root_id=1, phone="user 1")
+PHONES = [
+    ringing(id_, start, "|ringgroup|80001", phone="user 2", group_id=80001)
+    for id_, start in ((2, 10), (3, 11))
+]
+JOINS = {
+    "an unseen root gives its id": ([ringing(5, root_id=3), ringing(7, root_id=3)], [(3, (5, 7), False)]),
+    "a chain of parents has the id of the first": (
+        [ringing(9), ringing(5, key=None, parent_id=9), ringing(7, key=None, parent_id=5)],
+        [(9, (5, 7, 9), False)],
+    ),
+    "a cycle of parents": ([ringing(5, parent_id=7), ringing(7, parent_id=5)], [(5, (5, 7), False)]),
+    "a transferred leg is its own root": (
+        [ringing(5, root_id=5), ringing(7, root_id=7, parent_id=5)], [(5, (5, 7), False)],
+    ),
+    "2 s": ([ringing(1, 0), ringing(2, 2)], [(1, (1, 2), True)]),
+    "3 s": ([ringing(1, 0), ringing(2, 3)], APART),
+    "the patience of a hunt": ([HUNT, ringing(2, 42)], [(1, (1, 2), True)]),
+    "1 s more": ([HUNT, ringing(2, 43)], APART),
+    "2 s before the end": ([HUNT, ringing(2, 18)], [(1, (1, 2), True)]),
+    "3 s before the end": ([HUNT, ringing(2, 17)], APART),
+    "no patience": ([ringing(1, 0, ended=20), ringing(2, 21)], APART),
+    "10 minutes": ([LATE_HUNT, ringing(2, 600)], [(1, (1, 2), True)]),
+    "more than 10 minutes": ([LATE_HUNT, ringing(2, 601)], APART),
+    "another caller": ([ringing(1), ringing(2, key="+447700900102|ringgroup|80001")], APART),
+    "plain calls": ([ringing(1, key=None), ringing(2, key=None)], APART),
+    "another group": ([ringing(1, group_id=1), ringing(2, group_id=2)], APART),
+    "calls with roots": ([ROOTED, OTHER_ROOT], [(1, (1,), False), (5, (5,), False)]),
+    "the nearer call with a root": (
+        [ROOTED, OTHER_ROOT, ringing(6, 31)], [(1, (1,), False), (5, (5, 6), True)],
+    ),
+    "another phone of the user is nearer": ([BESIDE, *PHONES], [(1, (1, 2), True), (3, (3,), False)]),
+}  # fmt: skip
 
 
-def test_a_chain_of_parents_is_one_call_with_the_id_of_the_first_parent() -> None:
-    assert legs(ringing(9), ringing(5, key=None, parent_id=9), ringing(7, key=None, parent_id=5)) == [
-        (9, (5, 7, 9), False)
-    ]
-
-
-def test_a_cycle_of_parents_is_one_call() -> None:
-    assert legs(ringing(5, parent_id=7), ringing(7, parent_id=5)) == [(5, (5, 7), False)]
-
-
-def test_a_transferred_leg_that_is_its_own_root_joins_the_call_of_its_parent() -> None:
-    assert legs(ringing(5, root_id=5), ringing(7, root_id=7, parent_id=5)) == [(5, (5, 7), False)]
-
-
-def test_phones_that_start_within_two_seconds_are_joined_provisionally() -> None:
-    assert legs(ringing(1, 0), ringing(2, 2)) == [(1, (1, 2), True)]
-    assert legs(ringing(1, 0), ringing(2, 3)) == [(1, (1,), False), (2, (2,), False)]
-
-
-def test_the_next_phone_of_a_hunt_joins_the_call_within_the_patience_of_the_group() -> None:
-    first = ringing(1, 0, ended=20, window=22)
-    assert legs(first, ringing(2, 42)) == [(1, (1, 2), True)]
-    assert legs(first, ringing(2, 43)) == [(1, (1,), False), (2, (2,), False)]
-    assert legs(first, ringing(2, 18)) == [(1, (1, 2), True)]
-    assert legs(first, ringing(2, 17)) == [(1, (1,), False), (2, (2,), False)]
-    assert legs(ringing(1, 0, ended=20), ringing(2, 21)) == [(1, (1,), False), (2, (2,), False)]
-
-
-def test_other_callers_other_groups_and_plain_calls_are_not_joined_by_time() -> None:
-    assert len(legs(ringing(1), ringing(2, key="+447700900102|ringgroup|80001"))) == 2
-    assert len(legs(ringing(1, key=None), ringing(2, key=None))) == 2
-    assert len(legs(ringing(1, group_id=1), ringing(2, group_id=2))) == 2
-
-
-def test_calls_with_roots_are_not_joined_by_time_and_a_leg_without_root_joins_the_nearer() -> None:
-    one, other = ringing(1, 0, root_id=1, ended=20, window=22), ringing(5, 30, root_id=5)
-    assert legs(one, other) == [(1, (1,), False), (5, (5,), False)]
-    assert legs(one, other, ringing(6, 31)) == [(1, (1,), False), (5, (5, 6), True)]
+@pytest.mark.parametrize(("links", "expected"), JOINS.values(), ids=JOINS)
+def test_legs_are_joined_by_root_parent_and_time(
+    links: list[Link], expected: list[tuple[int, tuple[int, ...], bool]]
+) -> None:
+    assert legs(*links) == expected
 
 
 def ring_all_day(block_count: int) -> list[Link]:
@@ -99,20 +97,6 @@ def test_a_chain_of_equal_pauses_is_divided_into_short_calls() -> None:
     lengths = [len(call.leg_ids) for call in join_legs(ringing(n, n) for n in range(1000, 3000))]
     assert sum(lengths) == 2000
     assert max(lengths) <= 54, "the legs that are read on each side of a leg of a long chain"
-
-
-def test_legs_that_start_more_than_ten_minutes_apart_are_not_joined_by_time() -> None:
-    assert len(legs(ringing(1, 0, ended=590, window=22), ringing(2, 600))) == 1
-    assert len(legs(ringing(1, 0, ended=590, window=22), ringing(2, 601))) == 2
-
-
-def test_a_cluster_whose_phone_another_rings_nearer_to_a_call_remains_alone() -> None:
-    rooted = ringing(1, 10, "|ringgroup|80001", root_id=1, phone="user 1")
-    nearer, other = (
-        ringing(id_, start, "|ringgroup|80001", phone="user 2", group_id=80001)
-        for id_, start in ((2, 10), (3, 11))
-    )
-    assert legs(rooted, nearer, other) == [(1, (1, 2), True), (3, (3,), False)]
 
 
 def group(leg: int, user: int, **more: object) -> Phone:
@@ -162,11 +146,6 @@ def test_legs_of_one_queue_are_joined_with_and_without_the_id_of_the_queue(mirro
     assert mirror.calls("id", "legs") == [(301, 2)]
 
 
-def test_two_callers_of_one_group_are_two_calls(mirror: CallMirror) -> None:
-    mirror.apply(group(101, ANN).event("ringing", 0.3), group(102, BOB, src=OTHER).event("ringing", 0.4))
-    assert mirror.calls("party", "legs") == [(CALLER, 1), (OTHER, 1)]
-
-
 def test_a_redial_after_a_final_missed_event_is_another_call(mirror: CallMirror) -> None:
     first, second = group(101, ANN), group(102, ANN, started=12)
     mirror.apply(first.event("missed", 9, final=True), second.event("ringing", 12))
@@ -186,15 +165,6 @@ def test_a_final_missed_event_that_arrives_late_separates_the_redial(
         (101, "ended", "missed", 2),
         (201, "ringing", None, 1),
     ]
-
-
-def test_a_redial_after_the_patience_of_the_group_is_another_call(
-    mirror: CallMirror, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    set_now(monkeypatch, 100)
-    late = 20 + RING_TIME + 3
-    mirror.apply(group(101, ANN).event("missed", 20), group(102, CAT, started=late).event("ringing", late))
-    assert len(mirror.calls()) == 2
 
 
 def test_a_parent_leg_that_arrives_after_its_children_joins_their_call(mirror: CallMirror) -> None:

@@ -46,19 +46,13 @@ def test_an_extension_that_rings_a_group_is_one_internal_call(mirror: CallMirror
     assert mirror.calls("direction", "outcome", "legs") == [("internal", "internal", 2)]
 
 
-def test_a_source_id_equal_to_the_id_of_a_user_does_not_make_an_inbound_call_internal(
+def test_neither_the_id_of_the_source_nor_the_destination_alone_gives_the_direction(
     mirror: CallMirror,
 ) -> None:
     mirror.apply(("cdrs", cdr(9001, 101, 0, 20, 15, src_id=str(BOB), user_id=ANN)))
-    assert mirror.calls("direction", "outcome") == [("in", "answered")]
-
-
-def test_the_agent_leg_of_a_click_to_call_is_outbound_although_its_destination_is_in(
-    mirror: CallMirror,
-) -> None:
-    agent = Phone(201, ANN, src="1001", src_id=str(ANN), dst=CALLER, connected=4)
-    mirror.apply(agent.event("connected", 4))
-    assert mirror.calls("direction", "state") == [("out", "dialling")]
+    agent_leg_of_click_to_call = Phone(201, ANN, src="1001", src_id=str(ANN), dst=CALLER, connected=4)
+    mirror.apply(agent_leg_of_click_to_call.event("connected", 4))
+    assert mirror.calls("direction", "state") == [("in", "ended"), ("out", "dialling")]
 
 
 def test_the_outside_party_is_never_the_number_of_the_account(empty_mirror: CallMirror) -> None:
