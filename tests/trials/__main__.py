@@ -24,7 +24,6 @@ from tests.trials.storage.interrupted_downloads import Files
 from tests.trials.storage.ioerror import SyncFailure
 from tests.trials.storage.locked import Locked
 from tests.trials.storage.powercut import PowerCut
-from tests.trials.storage.replaced import Replaced
 from tests.trials.storage.visitor import Visitor
 from tests.trials.surfaces.canaries import Canaries
 from tests.trials.surfaces.contract import Contract
@@ -69,7 +68,6 @@ TRIALS: tuple[type[Trial], ...] = (
     SyncFailure,
     PowerCut,
     Damaged,
-    Replaced,
     Visitor,
     Duplicates,
     Bodies,

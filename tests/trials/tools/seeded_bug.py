@@ -21,7 +21,7 @@ from integration.cli import main
 from integration.core import clock, json_records
 from integration.core.errors import PlatformBroken, PlatformError, StorageBroken, StorageBusy, StorageError
 from integration.exports.formats import csv
-from integration.inbox import losses, receive, salvage, store
+from integration.inbox import receive, salvage, store
 from integration.live.hub import Hub
 from integration.mirror.calls.store import CallStore
 from integration.mirror.query import query
@@ -159,11 +159,6 @@ def write_to_failed_disk(patch: Patch) -> None:
 def drop_damaged_inbox(patch: Patch) -> None:
     """Replace a damaged inbox.db by an empty one."""
     patch(salvage, "build_replacement", lambda path: path)
-
-
-def restart_numbers(patch: Patch) -> None:
-    """Number the webhooks of a new inbox.db from 1."""
-    patch(losses, "read_last_applied", lambda _mirror_db: 0)
 
 
 def commit_without_sync(patch: Patch) -> None:
