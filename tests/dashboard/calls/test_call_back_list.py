@@ -49,31 +49,23 @@ def call_out(app, number: int, **values) -> None:
     app.call(number, ago(12), direction="out", user_name="Finn Gallagher", change_no=number, **values)
 
 
-def test_a_call_in_progress_to_a_missed_caller_is_shown_with_name_and_timer(app, item):
-    call_out(app, 8, state="dialling", outcome=None, talk_seconds=None)
-    shown = row_text(app.log_in(ERIN))
-    assert re.search(r"Calling now Finn Gallagher, 0:[12]\d ", shown)
-    assert "Missed" not in shown
-
-
-def test_a_call_back_without_answer_stays_on_the_list_with_its_outcome(app, item):
+def test_attempts_after_the_missed_call_are_shown_until_one_reaches_the_caller(app, item):
+    client = app.log_in(ERIN)
+    app.call(6, ago(900), direction="out", user_name="Finn Gallagher", outcome="not_answered")
+    assert "Finn Gallagher" not in row_text(client), "the call was before the missed one"
     call_out(app, 8, outcome="not_answered", talk_seconds=None)
     update_list(app)
-    shown = row_text(app.log_in(ERIN))
+    shown = row_text(client)
     assert "No answer called by Finn Gallagher," in shown
     assert "Calling now" not in shown
-
-
-def test_a_call_before_the_missed_call_is_no_attempt(app, item):
-    app.call(6, ago(900), direction="out", user_name="Finn Gallagher", outcome="not_answered")
-    assert "Finn Gallagher" not in row_text(app.log_in(ERIN))
-
-
-def test_a_call_back_that_reached_the_caller_is_shown_as_reached(app, item):
-    call_out(app, 8, outcome="answered", talk_seconds=40)
+    call_out(app, 9, state="dialling", outcome=None, talk_seconds=None)
+    shown = row_text(client)
+    assert re.search(r"Calling now Finn Gallagher, 0:[12]\d ", shown)
+    assert "Missed" not in shown
+    call_out(app, 10, outcome="answered", talk_seconds=40)
     update_list(app)
     assert find(app, item).state == "closed"
-    assert "Reached" in row_text(app.log_in(ERIN), "/missed?state=closed")
+    assert "Reached" in row_text(client, "/missed?state=closed")
 
 
 def test_scripts_get_results_in_place_and_an_action_to_undo(app, item):

@@ -110,7 +110,7 @@ def test_missing_users_and_queues_are_not_shown(app, client):
     assert "Former" not in page
 
 
-def test_a_change_of_a_call_sends_its_row(app):
+def test_a_change_of_a_call_sends_its_row_and_that_of_an_old_or_joined_call_removes_it(app):
     app.event("call.ringing", 41, ago(5), state="RINGING")
     person = people.create(app.app_db, "a@example.com", "agent")
     ((name, data),) = render_events(app, "call", "41", person)
@@ -118,62 +118,34 @@ def test_a_change_of_a_call_sends_its_row(app):
     assert json.loads(json.dumps(data))["html"].startswith('<tr class="row" id="call-41"')
     assert data["say"] == "Call ringing from 07700 900101"
     assert data["counts"]["ringing"] == 1
+    app.call(42, "2026-01-02 10:00:00")
+    assert render_events(app, "call", "42", person) == [("call_gone", {"id": 42})]
+    ((name, data),) = render_events(app, "call_gone", "43", person)
+    assert (name, data["id"]) == ("call_gone", 43), "it was joined to another call"
 
 
-def test_a_change_of_an_old_call_removes_its_row(app):
-    app.call(41, "2026-01-02 10:00:00")
-    person = people.create(app.app_db, "a@example.com", "agent")
-    assert render_events(app, "call", "41", person) == [("call_gone", {"id": 41})]
-
-
-def test_a_call_joined_to_another_is_removed_from_pages(app):
-    person = people.create(app.app_db, "a@example.com", "agent")
-    ((name, data),) = render_events(app, "call_gone", "41", person)
-    assert (name, data["id"]) == ("call_gone", 41)
-
-
-def test_agents_limited_to_own_calls_see_no_other_calls(own_calls_only):
-    app = own_calls_only
-    app.call(1, ago(60), user_id=11)
-    app.call(2, ago(70), user_id=12)
-    agent = app.log_in(CAROL.as_user(11))
-    assert call_ids(agent.get("/calls")) == [1]
-    assert agent.get("/calls/1").status_code == 200
-    assert agent.get("/calls/2").status_code == 404
-    assert agent.get("/calls/2/beside").status_code == 404
-    assert call_ids(app.log_in(BOB).get("/calls")) == [1, 2]
-    assert call_ids(app.log_in(ERIN).get("/calls")) == []
-
-
-def test_agents_limited_to_own_calls_see_no_earlier_calls_with_colleagues(own_calls_only):
-    app = own_calls_only
-    app.put("users", {"id": 12, "first_name": "Bea"})
-    app.call(1, ago(60), user_id=11, state="talking", outcome=None)
-    app.call(2, ago(700), user_id=12, user_name="Bea Example")
-    agent = app.log_in(CAROL.as_user(11))
-    for path in ("/", "/calls/1", "/calls/1/beside"):
-        assert "Bea Example" not in agent.get(path).text
-        assert "Bea Example" in app.log_in(BOB).get(path).text
-
-
-def test_agents_limited_to_own_calls_get_no_link_to_the_call_of_a_colleague(own_calls_only):
-    app = own_calls_only
+def test_agents_limited_to_own_calls_see_nothing_of_other_calls(own_calls_only):
+    app, live = own_calls_only, {"state": "talking", "outcome": None}
     app.put("users", {"id": 11, "first_name": "Ann"}, {"id": 12, "first_name": "Bea"})
-    for number, user_id in ((1, 11), (2, 12)):
-        app.call(number, ago(60), user_id=user_id, state="talking", outcome=None)
-    page = app.log_in(CAROL.as_user(11)).get("/")
+    app.call(1, ago(60), user_id=11, **live)
+    app.call(2, ago(70), user_id=12, party_name="Secret Caller", **live)
+    app.call(3, ago(700), user_id=12, user_name="Cid Example")
+    agent, boss = app.log_in(CAROL.as_user(11)), app.log_in(BOB)
+    assert call_ids(agent.get("/calls")) == [1]
+    assert call_ids(boss.get("/calls")) == [1, 2, 3]
+    assert call_ids(app.log_in(ERIN).get("/calls")) == []
+    for path, status in (("/calls/1", 200), ("/calls/2", 404), ("/calls/2/beside", 404)):
+        assert agent.get(path).status_code == status, path
+    for path in ("/", "/calls/1", "/calls/1/beside"):
+        assert "Cid Example" not in agent.get(path).text, "an earlier call of the same party"
+        assert "Cid Example" in boss.get(path).text
+    page = agent.get("/")
     assert "Bea" in text(page)
     assert 'href="/calls/1"' in page.text
     assert 'href="/calls/2"' not in page.text
-    assert 'href="/calls/2"' in app.log_in(BOB).get("/").text
-
-
-def test_a_change_of_another_users_call_sends_no_details(own_calls_only):
-    app = own_calls_only
-    app.call(2, ago(70), user_id=12, party_name="Secret Caller", state="talking", outcome=None)
+    assert 'href="/calls/2"' in boss.get("/").text
     person = people.create(app.app_db, "a@example.com", "agent", platform_user_id=11)
-    events = render_events(app, "call", "2", person)
-    assert "Secret" not in json.dumps(events)
+    assert "Secret" not in json.dumps(render_events(app, "call", "2", person))
 
 
 def test_a_call_back_is_assigned_noted_and_unassigned(app, client, missed):

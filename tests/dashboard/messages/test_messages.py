@@ -71,34 +71,29 @@ def test_equal_texts_count_as_the_larger_number_of_events_or_records(app, events
         assert count_messages(app) == max(events, records), order
 
 
-def test_two_events_match_two_records_where_nearest_first_would_match_one(app):
-    add_events(app, Event("a", "2026-09-02 09:00:00"), Event("b", "2026-09-02 09:09:00"))
-    add_record(app, 1, "2026-09-02 09:08:00")
-    add_record(app, 2, "2026-09-02 09:17:00")
-    assert count_messages(app) == 2
+DAY = "2026-09-02"
 
 
-def test_an_old_record_does_not_match_a_new_event_of_the_same_text(app):
-    add_record(app, 1, "2026-03-01 12:00:00", "Yes")
-    add_events(app, Event("e", "2026-09-02 09:00:01", "Yes"))
-    assert count_messages(app) == 2
-
-
-def test_a_repeated_event_is_one_message(app):
-    add_events(app, Event("e", "2026-09-02 09:00:01"), Event("e", "2026-09-02 09:00:01"))
-    assert count_messages(app) == 1
-
-
-def test_numbers_with_and_without_plus_match(app):
-    add_events(app, Event("e", "2026-09-02 09:00:01"))
-    add_record(app, 1, "2026-09-02 09:00:02", sender=f"+{SENDER}")
-    assert count_messages(app) == 1
-
-
-def test_different_texts_are_different_messages(app):
-    add_events(app, Event("a", "2026-09-02 09:00:01", "One"), Event("b", "2026-09-02 09:00:01", "Two"))
-    add_record(app, 1, "2026-09-02 09:00:01", "Three")
-    assert count_messages(app) == 3
+@pytest.mark.parametrize(
+    ("events", "records", "count"),
+    [
+        # Nearest first would match one.
+        ([("a", f"{DAY} 09:00:00"), ("b", f"{DAY} 09:09:00")], [f"{DAY} 09:08:00", f"{DAY} 09:17:00"], 2),
+        ([("new", f"{DAY} 09:00:01", "Yes")], [("2026-03-01 12:00:00", "Yes")], 2),
+        ([("same", f"{DAY} 09:00:01"), ("same", f"{DAY} 09:00:01")], [], 1),
+        ([("plus", f"{DAY} 09:00:01")], [(f"{DAY} 09:00:02", "Hello", f"+{SENDER}")], 1),
+        (
+            [("a", f"{DAY} 09:00:01", "One"), ("b", f"{DAY} 09:00:01", "Two")],
+            [(f"{DAY} 09:00:01", "Three")],
+            3,
+        ),
+    ],
+)
+def test_an_event_matches_a_record_of_its_text_number_and_time(app, events, records, count):
+    add_events(app, *(Event(*event) for event in events))
+    for number, record in enumerate(records, 1):
+        add_record(app, number, *([record] if isinstance(record, str) else record))
+    assert count_messages(app) == count
 
 
 def test_timeline_paging_shows_all_messages_of_one_second(app, client):
