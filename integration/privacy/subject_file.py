@@ -46,6 +46,8 @@ from integration.privacy.personal_data import PLACES, Place, has_number
 from integration.privacy.redaction import HIDDEN, Meanings, Redactor
 from integration.settings.model import Settings
 
+PROGRESS_ROWS = 500
+"""Entries between two reports of progress, which read the state of the job."""
 INDEX_ROWS = 1000
 """Largest number of rows of one kind in `index.html`."""
 _SHOWN_COLUMNS = {
@@ -197,9 +199,11 @@ class _SubjectFile:
                 kind.columns |= dict.fromkeys(record)
                 if len(kind.rows) < INDEX_ROWS and label in _SHOWN_COLUMNS:
                     kind.rows.append(record)
-                self._on_progress(sum(self.counts.values()))
+                if kind.count % PROGRESS_ROWS == 0:
+                    self._on_progress(sum(self.counts.values()))
             # The byte order mark is for Excel.
-            cells.write("\ufeff".encode() + ",".join(map(quote_cell, kind.columns)).encode() + b"\r\n")
+            heading = "\ufeff" + ",".join(map(quote_cell, kind.columns))
+            cells.write(heading.encode("utf-8", "replace") + b"\r\n")
             lines.seek(0)
             for line in lines:
                 record = json.loads(line)
