@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 from integration.access import audit, keys
 from integration.access.key_limits import KeyLimits
 from integration.core import clock
-from integration.workspace import wallboards
+from integration.workspace import opening_hours, wallboards
 from integration.workspace.callback_following import update_from_mirror
 
 pytestmark = pytest.mark.exhaustive
@@ -77,6 +77,7 @@ def test_a_phone_shows_settings_and_audit_without_scrolling_sideways(app, browse
     limits = KeyLimits(rights=frozenset({"export"}), networks=("192.0.2.0/24",), requests_per_minute=60)
     keys.add(app.app_db, "Reporting tool", "read", ["cdrs", "users"], None, limits=limits)
     wallboards.add(app.app_db, "Front desk")
+    opening_hours.add_closed_days(app.app_db, {"2099-12-24": "Stocktaking and inventory of all stores"})
     audit.record(app.app_db, "ann.example@example.com", "many", "a long object of the audit log " * 3)
     page.set_viewport_size({"width": 340, "height": 700})
     for path in (
