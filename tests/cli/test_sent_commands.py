@@ -35,6 +35,13 @@ COMMAND_LINES = (
     "hold +447700900123 --reason dispute",
     "hold +447700900123 --release",
     "export contacts",
+    "events add crm http://127.0.0.1:9/ --kinds call.ended",
+    "events test crm",
+    "events replay crm --from 2026-03-01",
+    "events rotate crm",
+    "events enable crm",
+    "events skip crm",
+    "events remove crm",
 )
 
 
