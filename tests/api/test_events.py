@@ -23,6 +23,7 @@ from integration.access.key_limits import KeyLimits
 from integration.api.events import MAX_WAITS_OF_KEY
 from integration.mirror.records import change_log
 from integration.web import BLOCKING_THREADS
+from tests.support.application import TestApp, running_app
 from tests.support.applications.shared_app import SharedApp
 from tests.support.harness import ROOT
 from tests.support.people import CALLER
@@ -45,6 +46,8 @@ def announce(app: SharedApp, key: int, event: str | None, topic: str = "call", *
     content = {**({} if event is None else {"event": event}), **data}
     number = app.mirror_db.write(lambda tx: tx.announce(topic, key, content))
     app.mirror_db.write(lambda tx: tx.execute("UPDATE _calls SET change_no = ? WHERE id = ?", (number, key)))
+    if data.get("left") is not None:
+        app.insert("_left_calls", user_id=data["left"], id=key, change_no=number)
     return f"{app.context.live_hub.epoch}-{number}"
 
 
@@ -63,7 +66,7 @@ def list_events(app: SharedApp, query: str, key: dict[str, str] | None = None) -
     return [(event["type"], event["data"]["id"]) for event in read(app, query, key)[0]]
 
 
-def send(app: SharedApp, query: str, key: dict[str, str]) -> HTTPConnection:
+def send(app: TestApp, query: str, key: dict[str, str]) -> HTTPConnection:
     """Send a request to the server of the application, without reading its response."""
     address = urlsplit(app.url)
     connection = HTTPConnection(address.hostname or "", address.port, timeout=30)
@@ -151,6 +154,8 @@ def test_a_wait_ends_with_the_next_event_and_not_with_other_changes(office: Shar
     began = time.monotonic()
     assert read(office, f"?after={ended}&wait=1") == ([], ended)
     assert 0.9 < time.monotonic() - began < 20
+    head = office.client.head(f"/api/events?after={ended}&wait=30", headers=office.headers)
+    assert (head.status_code, time.monotonic() - began < 20) == (200, True)
 
 
 def test_a_key_of_one_user_learns_nothing_of_other_calls(office: SharedApp) -> None:
@@ -179,6 +184,11 @@ def test_a_key_of_one_user_learns_nothing_of_other_calls(office: SharedApp) -> N
     own = announce(office, 101, "call.ended")
     assert [event["id"] for event in read(office, f"?after={start}&limit=1", ann)[0]] == [message]
     assert read(office, f"?after={message}", ann)[1] == own
+
+    waiting = send(office, f"?after={own}&wait=1", ann)
+    until(lambda: office.context.event_hub.subscriber_count == 1)
+    announce(office, 102, "call.updated")
+    assert receive(waiting)[1] == {"data": [], "next": own}
 
 
 def test_a_call_that_leaves_a_user_is_removed_for_this_user_alone(office: SharedApp) -> None:
@@ -302,7 +312,6 @@ def test_a_reader_behind_the_stored_changes_gets_a_gap_and_then_the_calls(office
     merged = announce(office, 104, None, topic="call_gone", into=101, left=ANN)
     number = int(merged.rpartition("-")[2])
     office.insert("_merged_calls", id=104, into_id=101, change_no=number)
-    office.insert("_left_calls", user_id=ANN, id=104, change_no=number)
     # A changed directory is no event, but the end of call 103 is lost.
     announce(office, 103, "call.ended")
     office.clock.set(1788357600)  # 2026-09-02 14:00:00
@@ -365,6 +374,15 @@ def test_waits_take_places_of_live_streams_and_end_with_their_key(office: Shared
         assert receive(connection)[1]["next"] == ended
     until(lambda: hub.subscriber_count == 0)
     assert read(office, f"?after={ended}&wait=1") == ([], ended)
+
+
+def test_a_stop_of_the_product_ends_waits_with_an_empty_page(tmp_path: Path) -> None:
+    with running_app(tmp_path) as app:
+        waiting = send(app, "?wait=30", app.headers)
+        until(lambda: app.context.event_hub.subscriber_count == 1)
+        app.product.close_streams()
+        response, body = receive(waiting)
+    assert (response.status, body["data"]) == (200, [])
 
 
 def test_the_example_follows_events_and_continues_after_a_stop(office: SharedApp, tmp_path: Path) -> None:
