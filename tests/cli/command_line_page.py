@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 
 import click
@@ -15,6 +16,8 @@ from tests.support.harness import ROOT
 PAGE = ROOT / "docs" / "command-line.md"
 WIDTH = 100
 """Columns of the help texts."""
+COMMON_OPTIONS = frozenset({"--config", "--json", "--quiet"})
+"""Options that the head of the page explains once, with `--help`."""
 
 
 def iterate_commands() -> Iterator[tuple[str, click.Command]]:
@@ -36,11 +39,16 @@ def render_page() -> str:
 
 
 def _render_command(name: str, command: click.Command) -> str:
+    level = "###" if " " in name else "##"
+    if isinstance(command, click.Group):
+        return f"\n{level} {name}\n\n{command.help}\n"
+    shown = copy.copy(command)
+    shown.add_help_option = False
+    shown.params = [parameter for parameter in command.params if COMMON_OPTIONS.isdisjoint(parameter.opts)]
     options = {**group.context_settings, "terminal_width": WIDTH}
     overview = click.Context(group, info_name="switchroom", **options)
-    context = click.Context(command, info_name=name, parent=overview, max_content_width=WIDTH)
-    level = "###" if " " in name else "##"
-    return f"\n{level} {name}\n\n```text\n{command.get_help(context)}\n```\n"
+    context = click.Context(shown, info_name=name, parent=overview, max_content_width=WIDTH)
+    return f"\n{level} {name}\n\n```text\n{shown.get_help(context)}\n```\n"
 
 
 if __name__ == "__main__":

@@ -6,6 +6,8 @@ import re
 import subprocess
 import sys
 
+import click
+
 from integration.cli import COMMANDS
 from tests.cli import command_line_page
 from tests.cli.command_line_page import iterate_commands
@@ -36,6 +38,18 @@ def test_each_command_has_a_section_and_quiet() -> None:
         if not any("--quiet" in parameter.opts for parameter in command.params)
     ]
     assert lacking == ["user", "key", "events"], "the groups have it in their commands"
+
+
+def test_the_head_names_the_commands_without_settings() -> None:
+    without = [
+        name
+        for name, command in iterate_commands()
+        if not isinstance(command, click.Group)
+        and not any("--config" in parameter.opts for parameter in command.params)
+    ]
+    row = re.search(r"^\| `--config FILE` \| all except (.*?) \|", PAGE, re.MULTILINE)
+    assert row is not None
+    assert without == re.findall(r"`(\w+)`", row[1])
 
 
 def test_the_fields_of_each_json_result_are_documented() -> None:

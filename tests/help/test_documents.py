@@ -106,12 +106,13 @@ def test_the_first_page_links_to_every_page_once() -> None:
 @pytest.mark.parametrize("path", list_documents(), ids=lambda path: path.name)
 def test_commands_and_settings_of_a_page_exist(path: Path) -> None:
     reference = (DOCS / "command-line.md").read_text("utf-8")
-    sections = dict(zip((parts := SECTION.split(reference))[1::2], parts[2::2], strict=True))
+    common, *parts = SECTION.split(reference)
+    helps = {name: common + text for name, text in zip(parts[::2], parts[1::2], strict=True)}
     for code in read_code(path.read_text("utf-8")):
         for match in COMMAND.finditer(code):
             assert match[1] in COMMANDS, f"{code}: there is no command {match[1]}"
             for option in re.findall(r"(?<= )--[a-z-]+", match[2].partition(" | ")[0]):
-                assert re.search(rf"{option}\b", sections[match[1]]), f"{code}: there is no option {option}"
+                assert re.search(rf"{option}\b", helps[match[1]]), f"{code}: there is no option {option}"
         setting = SETTING.match(code)
         if setting is not None and setting[1] in Settings.model_fields:
             assert setting[2] in list_keys(setting[1]), f"there is no setting {code}"
