@@ -93,16 +93,19 @@ def estimate_requests_per_day(
 
 
 def render_table(settings: Settings) -> str:
-    """Return the plan as a Markdown table, as in docs/sync.md."""
+    """Return the plan as a Markdown table, as in docs/sync.md, with equal collections in one row."""
     lines = [
         "| Collection | New records appear within | Full sync | Refresh | Other requests | Requests a day |",
         "|---|---|---|---|---|---|",
     ]
-    total = 0
+    collections: dict[tuple[str, int], list[str]] = {}
     for policy in PLAN.values():
-        cost = estimate_requests_per_day(policy, settings)
-        total += cost
-        lines.append(f"| `/{policy.collection}` | {_format_cells(policy, settings)} | {cost:,} |")
+        row = _format_cells(policy, settings), estimate_requests_per_day(policy, settings)
+        collections.setdefault(row, []).append(f"`/{policy.collection}`")
+    for (cells, cost), names in collections.items():
+        each = " each" if len(names) > 1 else ""
+        lines.append(f"| {', '.join(names)} | {cells} | {cost:,}{each} |")
+    total = sum(cost * len(names) for (_, cost), names in collections.items())
     budget = round(settings.sync.max_requests_per_minute * DAY / 60)
     lines.append(f"| all | | | | of {budget:,} allowed by `sync.max_requests_per_minute` | {total:,} |")
     return "\n".join(lines)
