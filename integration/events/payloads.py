@@ -56,7 +56,8 @@ def build_payloads(
             return {"id": event.key, "merged_into": event.merged_into}
         if event.key not in calls:
             return {"id": event.key, "merged_into": present_ids.get(event.key)}
-        described = {
+        link = {} if public_url is None else {"url": f"{public_url.rstrip('/')}/calls/{event.key}"}
+        return {
             **calls[event.key],
             "recordings": [
                 {"id": id_, "path": f"/monitors/{id_}.mp3"} if with_paths else {"id": id_}
@@ -64,12 +65,8 @@ def build_payloads(
             ],
             "changed": list(event.changed),
             "late": event.late,
+            **link,
         }
-        return (
-            described
-            if public_url is None
-            else {**described, "url": f"{public_url.rstrip('/')}/calls/{event.key}"}
-        )
 
     def describe(event: Event) -> Json:
         if event.kind == GAP:
@@ -79,7 +76,9 @@ def build_payloads(
         if event.kind in MESSAGE_KINDS:
             return messages.get(event.key, {"id": event.key})
         item = callbacks.find_item(app, event.key)
-        return {"id": event.key} if item is None else {**asdict(item)}
+        if item is None:
+            return {"id": event.key}
+        return {name: value for name, value in asdict(item).items() if name != "note"}
 
     return [
         {

@@ -23,6 +23,8 @@ from integration.access.key_limits import KeyLimits
 from integration.api.events import MAX_WAITS_OF_KEY
 from integration.mirror.records import change_log
 from integration.web import BLOCKING_THREADS
+from integration.workspace import app_changes
+from integration.workspace.callback_following import update_from_mirror
 from tests.support.application import TestApp, running_app
 from tests.support.applications.shared_app import SharedApp
 from tests.support.harness import ROOT
@@ -250,8 +252,23 @@ def test_an_unanswered_hunt_group_is_one_missed_call(office: SharedApp) -> None:
     for name in ("missed-leg-not-final", "missed-final"):
         office.context.inbox.receive((PAYLOADS / f"webhook-call.{name}.json").read_bytes()).result(30)
         office.apply_webhooks()
-    events, _ = read(office, f"?after={start}&kinds=call.ended,call.ringing")
+    events, after = read(office, f"?after={start}&kinds=call.ended,call.ringing")
     assert [(event["data"]["id"], event["data"]["outcome"]) for event in events] == [(4278000101, "missed")]
+
+    crm = office.add_key("crm", "write", limits=KeyLimits(rights=frozenset({"workspace"})))
+    update_from_mirror(office.app_db, office.mirror_db)
+    app_changes.announce(office.app_db, office.mirror_db)
+    [opened], after = read(office, f"?after={after}", crm)
+    item = opened["data"]
+    assert (opened["type"], item["party"], item["state"]) == ("callback.opened", "+447700900101", "open")
+    done = office.client.post(f"/api/missed/{item['id']}/done", headers=crm, json={"note": "Called back"})
+    assert done.status_code == 200
+    app_changes.announce(office.app_db, office.mirror_db)
+    [closed], _ = read(office, f"?after={after}", crm)
+    assert (closed["type"], closed["data"]["id"], closed["data"]["closed_by"]) == (
+        "callback.closed", item["id"], "key crm",
+    )  # fmt: skip
+    assert "note" not in closed["data"]
 
 
 def test_kinds_need_the_rights_of_their_records(office: SharedApp) -> None:
