@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import orjson
 
 from integration.core import clock
 
@@ -63,7 +64,7 @@ class Transaction:
         body = data or {}
         cursor = self.connection.execute(
             "INSERT INTO _changes (at, topic, key, data) VALUES (?, ?, ?, ?)",
-            (clock.utc_text(), topic, str(key), json.dumps(body, separators=(",", ":"))),
+            (clock.utc_text(), topic, str(key), orjson.dumps(body).decode()),
         )
         number = int(cursor.lastrowid or 0)
         self.changes.append(Change(number, topic, str(key), body))

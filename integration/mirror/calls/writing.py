@@ -60,7 +60,8 @@ def write_calls(
     successors = _store_call_ids(tx, joined_calls, affected_legs, removed_ids)
     _remove_calls(tx, [_get_call(old_rows[id_]) for id_ in removed_ids], successors)
     merged_rows = {successors[id_]: old_rows[id_] for id_ in reversed(removed_ids)}
-    first_event_time = change_log.find_first_event_time(tx.connection, now)
+    has_new_end = any(row.state == "ended" and row.id not in old_rows for row in rows)
+    first_event_time = change_log.find_first_event_time(tx.connection, now) if has_new_end else ""
     page_limit = format_timestamp(now - HISTORY_AGE_SECONDS) or ""
     changed: list[tuple[CallRow, CallRow | None, int]] = []
     batched: list[CallRow] = []
@@ -83,8 +84,10 @@ def write_calls(
         changed.append((row, old if stored is not None else None, int(is_past)))
     if batched:
         numbers |= zip((row.id for row in batched), tx.announce_many("history", len(batched)), strict=True)
-    _update_calls(tx, [(row, old) for row, old, _ in changed if old is not None], numbers)
-    _insert_calls(tx, [(row, is_past) for row, old, is_past in changed if old is None], numbers)
+    if updates := [(row, old) for row, old, _ in changed if old is not None]:
+        _update_calls(tx, updates, numbers)
+    if len(updates) < len(changed):
+        _insert_calls(tx, [(row, is_past) for row, old, is_past in changed if old is None], numbers)
 
 
 def renew_calls(
