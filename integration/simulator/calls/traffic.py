@@ -7,11 +7,7 @@ the end of the leg, divided by `speed`.
 
 from __future__ import annotations
 
-import heapq
 import random
-import sys
-import threading
-import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -25,6 +21,7 @@ from integration.simulator.calls.occupancy import (
     plan_unanswered_end,
 )
 from integration.simulator.calls.player import Player, is_leg_recorded
+from integration.simulator.calls.timed_actions import TimedActions
 from integration.simulator.calls.world import World
 from integration.simulator.records.record_fields import Record
 
@@ -59,47 +56,18 @@ class RunningCall:
         return [leg.id for leg in self.plan.legs]
 
 
-class Traffic:
-    """Thread that plays calls until `stop()`.
-
-    Errors are printed; `error` holds the last of them.
-    """
+class Traffic(TimedActions):
+    """Thread that plays calls until `stop()`. Times are Unix seconds."""
 
     def __init__(self, world: World, player: Player, speed: float = 1.0) -> None:
+        super().__init__("simulator-traffic", lambda: clock.unix())
         self.world = world
         self.player = player
         self.quiet_player = Player(world)
         self.speed = speed
         self.occupancy = Occupancy(speed)
-        self.error: str | None = None
         self._rng = random.Random(f"traffic {world.seed}")
-        self._queue: list[tuple[float, int, Callable[[float], object]]] = []
-        self._count = 0
-        self._stopping = False
-        self._changed = threading.Condition()
         self._running: dict[int, RunningCall] = {}
-        self._thread = threading.Thread(target=self._run, name="simulator-traffic", daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        with self._changed:
-            self._stopping = True
-            self._changed.notify_all()
-        if self._thread.is_alive():
-            self._thread.join(2)
-
-    @property
-    def is_alive(self) -> bool:
-        return self._thread.is_alive()
-
-    def schedule(self, unix_time: float, action: Callable[[float], object]) -> None:
-        """Call `action(unix_time)` at Unix time `unix_time` on the traffic thread."""
-        with self._changed:
-            self._count += 1
-            heapq.heappush(self._queue, (unix_time, self._count, action))
-            self._changed.notify_all()
 
     # -- calls on demand ---------------------------------------------------------------------------
 
@@ -249,30 +217,3 @@ class Traffic:
         running.monitor_ids.append(monitor["id"])
         if event is not None:
             running.events.append(event)
-
-    @property
-    def next_action_time(self) -> float | None:
-        """Unix time of the next scheduled action; None without one."""
-        with self._changed:
-            return self._queue[0][0] if self._queue else None
-
-    def run_next_action(self) -> None:
-        """Run the next scheduled action, whatever its time."""
-        with self._changed:
-            unix_time, _, action = heapq.heappop(self._queue)
-        try:
-            action(unix_time)
-        except Exception as error:  # noqa: BLE001  one broken call must not end all traffic; it is shown
-            self.error = f"{type(error).__name__}: {error}"
-            traceback.print_exc(file=sys.stderr)
-
-    def _run(self) -> None:
-        while True:
-            with self._changed:
-                if self._stopping:
-                    return
-                wait_seconds = self._queue[0][0] - clock.unix() if self._queue else None
-                if wait_seconds is None or wait_seconds > 0:
-                    self._changed.wait(None if wait_seconds is None else min(wait_seconds, 1.0))
-                    continue
-            self.run_next_action()

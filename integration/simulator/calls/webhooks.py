@@ -6,16 +6,16 @@ Webhooks are sent in order, one at a time. The retries of the platform are unkno
 
 from __future__ import annotations
 
-import heapq
 import random
-import threading
 from collections import deque
 from dataclasses import dataclass, field
+from functools import partial
 
 import orjson
 import requests
 
 from integration.core import clock
+from integration.simulator.calls.timed_actions import TimedActions
 from integration.simulator.http.faults import ActiveFaults
 from integration.simulator.records.record_fields import Record, copy_attributes
 
@@ -49,7 +49,7 @@ class Delivery:
         }
 
 
-class WebhookSender:
+class WebhookSender(TimedActions):
     """Thread that posts webhooks to `url`.
 
     `url`: None stores webhooks only in `log`.
@@ -66,34 +66,16 @@ class WebhookSender:
         seed: int = 0,
         retry_gaps: tuple[float, ...] = RETRY_GAPS,
     ) -> None:
+        super().__init__("simulator-webhooks", lambda: clock.monotonic())
         self.faults = faults
         self.url = url
         self.ca_file = ca_file
         self.retry_gaps = retry_gaps
-        self.error: str | None = None
-        self._rng = random.Random(f"webhooks {seed}")
-        self._queue: list[tuple[float, int, Delivery]] = []
-        self._count = 0
-        self._is_busy = False
-        self._is_stopping = False
-        self._changed = threading.Condition()
         self.log: deque[Delivery] = deque(maxlen=_LOG_SIZE)
-        self._thread = threading.Thread(target=self._run, name="simulator-webhooks", daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        with self._changed:
-            self._is_stopping = True
-            self._changed.notify_all()
-        if self._thread.is_alive():
-            # Wait at most 1 s: a receiver may hang, and the daemon thread ends with the process.
-            self._thread.join(1)
-
-    @property
-    def is_alive(self) -> bool:
-        return self._thread.is_alive()
+        self._delivery_count = 0
+        self._rng = random.Random(f"webhooks {seed}")
+        self._session = requests.Session()
+        self._session.trust_env = False
 
     def send(self, event: Record) -> None:
         """Queue a webhook without waiting for its delivery."""
@@ -107,12 +89,12 @@ class WebhookSender:
                 due_at += 0.05 + self._rng.random() * 1.5
             state = "dropped" if "webhook-drop" in faults else "waiting" if self.url else "no url"
             for _ in range(2 if "webhook-duplicate" in faults else 1):
-                self.log.append(Delivery(self._count, event, body, state))
+                delivery = Delivery(self._delivery_count, event, body, state)
+                self.log.append(delivery)
+                self._delivery_count += 1
                 if state == "waiting":
-                    heapq.heappush(self._queue, (due_at, self._count, self.log[-1]))
-                self._count += 1
+                    self.schedule(due_at, partial(self._post, delivery))
                 due_at += self._rng.random()
-            self._changed.notify_all()
 
     def wait_until_idle(self, seconds: float) -> bool:
         """Wait until every queued webhook was attempted once; return False after `seconds`.
@@ -120,48 +102,22 @@ class WebhookSender:
         Pending retries are ignored.
         """
         with self._changed:
-            return self._changed.wait_for(self._is_idle, seconds)
-
-    def _is_idle(self) -> bool:
-        return not self._is_busy and not any(not delivery.attempts for _, _, delivery in self._queue)
+            return self._changed.wait_for(
+                lambda: all(delivery.attempts or delivery.state != "waiting" for delivery in self.log),
+                seconds,
+            )
 
     def list_deliveries(self, after: int = -1) -> list[Record]:
         with self._changed:
             return [delivery.as_record() for delivery in self.log if delivery.number > after]
 
-    def _run(self) -> None:
-        with requests.Session() as session:
-            session.trust_env = False
-            while True:
-                delivery = self._take_next()
-                if delivery is None:
-                    return
-                try:
-                    self._post(session, delivery)
-                finally:
-                    with self._changed:
-                        self._is_busy = False
-                        self._changed.notify_all()
-
-    def _take_next(self) -> Delivery | None:
-        with self._changed:
-            while not self._is_stopping:
-                if self._queue:
-                    wait_seconds = self._queue[0][0] - clock.monotonic()
-                    if wait_seconds <= 0:
-                        self._is_busy = True
-                        return heapq.heappop(self._queue)[2]
-                    self._changed.wait(wait_seconds)
-                else:
-                    self._changed.wait()
-            return None
-
-    def _post(self, session: requests.Session, delivery: Delivery) -> None:
+    def _post(self, delivery: Delivery, _: float) -> None:
         started, status, failure = clock.monotonic(), None, None
         if self.url is None:
+            delivery.state = "no url"
             return
         try:
-            status = session.post(
+            status = self._session.post(
                 self.url,
                 data=delivery.body,
                 headers={"Content-Type": "application/json", "User-Agent": "Platform-Webhook/1.2"},
@@ -171,17 +127,18 @@ class WebhookSender:
             ).status_code
         except requests.RequestException as error:
             failure = str(error)
+        is_delivered = status is not None and 200 <= status < 300
+        self.error = None if is_delivered else failure or f"the receiver returned {status}"
         seconds = round(clock.monotonic() - started, 4)
-        delivery.attempts.append(
-            {"at": clock.utc_text(), "status": status, "error": failure, "seconds": seconds}
-        )
-        if status is not None and 200 <= status < 300:
-            delivery.state, self.error = "delivered", None
-            return
-        self.error = failure or f"the receiver returned {status}"
-        if len(delivery.attempts) > len(self.retry_gaps):
-            delivery.state = "failed"
-            return
         with self._changed:
-            due_at = clock.monotonic() + self.retry_gaps[len(delivery.attempts) - 1]
-            heapq.heappush(self._queue, (due_at, delivery.number, delivery))
+            delivery.attempts.append(
+                {"at": clock.utc_text(), "status": status, "error": failure, "seconds": seconds}
+            )
+            if is_delivered:
+                delivery.state = "delivered"
+            elif len(delivery.attempts) > len(self.retry_gaps):
+                delivery.state = "failed"
+            else:
+                due_at = clock.monotonic() + self.retry_gaps[len(delivery.attempts) - 1]
+                self.schedule(due_at, partial(self._post, delivery))
+            self._changed.notify_all()
