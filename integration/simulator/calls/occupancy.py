@@ -8,7 +8,6 @@ most one that rings beside it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from integration.simulator.calls.legs import NO_ANSWER, CallPlan, Leg, Step
@@ -26,8 +25,7 @@ class Span(NamedTuple):
     end: float
 
 
-@dataclass(frozen=True, slots=True)
-class _Booking:
+class _Booking(NamedTuple):
     """Unix times during which a user is on the call `plan`."""
 
     begin: float
