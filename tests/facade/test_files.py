@@ -63,6 +63,8 @@ def test_recording_is_served_from_the_archive(app: TestApp) -> None:
     assert int(response.headers["Content-Length"]) == len(SOUND)
     assert response.headers["Accept-Ranges"] == "bytes"
     assert response.headers["ETag"] == f'"{hashlib.sha256(SOUND).hexdigest()}"'
+    unchanged = app.get(URL, {**app.headers, "If-None-Match": response.headers["ETag"]})
+    assert (unchanged.status_code, unchanged.data) == (304, b"")
     assert app.platform.requests == []
 
 
@@ -86,13 +88,6 @@ def test_range_request_returns_the_range_or_416(
     if status == 206:
         assert response.data == SOUND[span]
         assert response.headers["Content-Range"].endswith(f"/{len(SOUND)}")
-
-
-def test_matching_etag_is_304(app: TestApp) -> None:
-    archive(app)
-    tag = app.get(URL).headers["ETag"]
-    response = app.get(URL, {**app.headers, "If-None-Match": tag})
-    assert (response.status_code, response.data) == (304, b"")
 
 
 def test_recording_without_a_mirrored_record_is_requested_with_its_record(app: TestApp) -> None:
@@ -175,7 +170,7 @@ def test_platform_user_gets_the_refusal_of_the_platform(app: TestApp) -> None:
     assert app.get(URL, {"X-Auth-Token": USER}).status_code == 403
 
 
-def test_csv_of_a_user_has_only_that_users_cdrs(app: TestApp) -> None:
+def test_csv_of_a_user_has_only_that_users_cdrs_and_that_of_an_unknown_user_is_404(app: TestApp) -> None:
     cdr = read_fixture("response-cdrs-list-200")["data"][0]
     app.put("cdrs", {**cdr, "id": 1, "user_id": 7}, {**cdr, "id": 2, "user_id": 8})
     response = app.get("/users/7/cdrs.csv")
@@ -188,6 +183,9 @@ def test_csv_of_a_user_has_only_that_users_cdrs(app: TestApp) -> None:
     assert 0 <= int(response.headers["X-Mirror-Age"]) < 60
     head = app.client.head(f"{app.base}/users/7/cdrs.csv", headers=app.headers)
     assert (head.headers["X-Export-Rows"], head.data) == ("1", b"")
+    app.put("users", {"id": 7})
+    for user_id, status in (("7", 200), ("8", 404), ("99999999999999999999", 404)):
+        assert app.get(f"/users/{user_id}/cdrs.csv").status_code == status
 
 
 def test_csv_is_streamed_and_marked_where_it_is_truncated(
@@ -303,11 +301,3 @@ def test_file_is_passed_through_if_the_archive_cannot_store_it(own_app: TestApp,
     (tmp_path / "recordings").write_text("a file where the folder of the archive would be")
     response = own_app.get(URL)
     assert (response.status_code, response.data) == (200, SOUND)
-
-
-def test_csv_of_an_unknown_user_is_404(app: TestApp) -> None:
-    app.put("cdrs", CDR)
-    app.put("users", {"id": 7})
-    assert app.get("/users/7/cdrs.csv").status_code == 200
-    assert app.get("/users/8/cdrs.csv").status_code == 404
-    assert app.get("/users/99999999999999999999/cdrs.csv").status_code == 404
