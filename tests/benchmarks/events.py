@@ -205,6 +205,7 @@ def measure_calls(options: Options) -> list[Figure]:
     product = run_product(get_data_dir(rows), options.program)
     try:
         client = Requests(product.port or 0, {"X-Auth-Token": add_key(product)}, product.worker)
+        client.get(CALLS_PATH)
         for _ in range(CALLS_REQUESTS):
             client.measure(CALLS_PATH)
         return [
