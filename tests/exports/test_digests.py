@@ -25,7 +25,7 @@ FORM = {
 }  # fmt: skip
 
 
-def store_calls(exporting: ScheduledExports, day: str, *, answered: int, missed: int) -> None:
+def store_calls(exporting: TestApp, day: str, *, answered: int, missed: int) -> None:
     """Store inbound calls from 10:00 in Berlin, each of another caller."""
     for number in range(answered + missed):
         outcome = "answered" if number < answered else "missed"
@@ -96,7 +96,8 @@ def test_closed_days_are_left_to_the_next_digest(make_exporting: Any) -> None:
 
 def test_the_form_refuses_names_without_email_and_closed_days_of_other_periods(app: TestApp) -> None:
     client = app.log_in()
-    page = client.get("/reports").text
+    store_calls(app, "2026-11-18", answered=1, missed=0)
+    page = client.get("/reports/summary?from=2026-11-18&to=2026-11-18").text
     (link,) = re.findall(r'href="([^"]+)">[^<]*(?:<svg.*?</svg>)? *Mail this', page, re.DOTALL)
     form = client.get(unescape(link)).text
     assert '<option value="digest" selected>' in form
