@@ -18,6 +18,7 @@ function button(form, { action, label }) {
 function confirmation(form, { label, fields }) {
 	const copy = form.cloneNode(true);
 	copy.ariaBusy = null;
+	copy.className = "inline";
 	const entered = new FormData(form);
 	const send = Object.assign(document.createElement("button"), { className: "button small", textContent: label });
 	copy.replaceChildren(...[...entered, ...Object.entries(fields)].map(([name, value]) =>

@@ -286,8 +286,8 @@ def test_the_text_is_sent_once_from_the_called_line_and_shown_with_its_call(app:
     assert sent(app)[0]["message"] == "Missed on 020 7946 0003. We open Tuesday 09:00."
     assert decided(app) == [("sent", ""), ("left out", TEXTED)]
     browser = app.log_in(BOB)
-    assert "The caller got a text 12:00" in text(browser.get("/calls/1"))
-    assert "got a text" not in text(browser.get("/calls/2"))
+    assert "Text sent back to the caller: 12:00" in text(browser.get("/calls/1"))
+    assert "Text sent back" not in text(browser.get("/calls/2"))
     assert re.search(
         r"Missed on 020 7946 0003.*Sent 12:00 · by text back", text(browser.get(f"/messages?with={MOBILE}"))
     )
