@@ -7,12 +7,15 @@ import re
 import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from integration.core.ids import id_list
 from integration.mirror.page_queries.missed_calls import IS_OPEN
-from integration.mirror.page_queries.reports import Span
 from integration.sqlite.listing import escape_like
+
+if TYPE_CHECKING:
+    # Exports import this module, but not the library of telephone numbers.
+    from integration.mirror.page_queries.reports import Span
 
 INDEX = """
 -- serves the queries of this module; labels first, so that each different list is found in one step
