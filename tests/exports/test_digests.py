@@ -53,6 +53,10 @@ def test_a_mailed_digest_equals_the_page_of_its_period(make_exporting: Any) -> N
         exporting.schedule("Morning", **DIGEST, target="email", place="ann@example.com", args={"names": "1"})
         store_calls(exporting, "2026-11-18", answered=17, missed=5)
         update_from_mirror(exporting.app_db, exporting.mirror_db)
+        text_sent = (
+            "INSERT INTO text_back_calls VALUES (1, '2026-11-18 10:00:00', '+447400123000', 'sent', '')"
+        )
+        exporting.app_db.write(lambda tx: tx.execute(text_sent))
         exporting.clock.set("2026-11-19 06:01:00")
         exporting.finish_sync()
         exporting.deliver()
@@ -65,7 +69,13 @@ def test_a_mailed_digest_equals_the_page_of_its_period(make_exporting: Any) -> N
     sentences = read_sentences(page)
     assert sentences == read_sentences(shown)
     assert sentences[0] == "You had 22 inbound calls and answered 17."
-    for line in (sentences[0], "Not answered – 5 –", "5 callers wait.", "System: no problems."):
+    for line in (
+        sentences[0],
+        "Not answered – 5 –",
+        "5 callers wait.",
+        "System: no problems.",
+        "Texts sent this month: 1.",
+    ):
         assert line in plain
     assert "07700 900117" in plain, "the oldest caller who waits"
     # Every figure opens the calls that it counts.

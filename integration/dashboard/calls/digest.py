@@ -23,7 +23,7 @@ from integration.exports import jobs
 from integration.exports.jobs import ExportRun
 from integration.mirror.page_queries.reports import Figures
 from integration.settings.model import Calls
-from integration.workspace import callbacks
+from integration.workspace import callbacks, text_back
 
 MAX_CALLBACKS = 10
 """Open call-backs that a digest lists, the oldest first."""
@@ -48,6 +48,7 @@ def write_digest(app: Flask, run: ExportRun, incomplete_reason: str | None, file
         period = _find_period(run, jobs.find_end_of_previous(connection, run))
         open_count = callbacks.count_open(connection)
         items = callbacks.list_items(connection)
+        text_count = text_back.count_this_month(connection, rules.zone)
     before = period.find_compared({}, clock.now().astimezone(rules.zone))
     with context.mirror_db.read(seconds=READ_SECONDS) as connection:
         story = read_story(connection, period, before, rules, today)
@@ -59,6 +60,7 @@ def write_digest(app: Flask, run: ExportRun, incomplete_reason: str | None, file
             name=run.job.name,
             figures=list(_list_figures(totals, story["earlier_totals"] if story["is_compared"] else None)),
             open_count=open_count,
+            text_count=text_count,
             items=sorted(items, key=lambda item: item.opened_at)[:MAX_CALLBACKS],
             has_names=bool(run.job.args.get(jobs.NAMES_PARAMETER)),
             targets=list(_list_targets(totals, context.settings.calls)),
