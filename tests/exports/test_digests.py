@@ -15,7 +15,6 @@ from tests.exports.test_delivery import smtp
 from tests.support.application import TestApp
 from tests.support.mail_server import running_mail_server
 from tests.support.people import ALICE
-from tests.support.scheduled_exports import ScheduledExports
 
 DIGEST = {"export": "call-history", "form": "digest", "at": "07:00"}
 FORM = {
