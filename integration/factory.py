@@ -76,7 +76,7 @@ from integration.sync.writing.crm_on_platform import CrmOnPlatform
 from integration.web.metrics import groups
 from integration.web.metrics.listener import MetricsListener
 from integration.web.metrics.registry import Metrics
-from integration.workspace import app_changes, opening_hours, text_back
+from integration.workspace import app_changes, opening_hours, opt_outs, text_back
 from integration.workspace.callback_following import mark_unlisted_calls, update_and_announce
 
 if TYPE_CHECKING:
@@ -147,6 +147,7 @@ class Product:
         rebuild.install(mirror_db, rules)
         change_log.follow_file(mirror_db)
         mark_unlisted_calls(app_db, mirror_db)
+        opt_outs.mark_unlisted_messages(app_db, mirror_db)
         app_changes.follow_file(app_db, mirror_db)
         deliveries.follow_epoch(mirror_db, app_db)
         self.health.provide_fact("due", partial(rebuild.describe_due, mirror_db))

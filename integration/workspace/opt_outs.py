@@ -15,7 +15,7 @@ from integration.core import clock
 from integration.core.errors import DomainError
 from integration.core.number_variants import ERASED
 from integration.mirror.derived import due
-from integration.mirror.derived.declaration import JOIN_RANGES, Range, to_json
+from integration.mirror.derived.declaration import ALL_TIMES, JOIN_RANGES, Range, to_json
 from integration.mirror.derived.received_messages import RECEIVED_MESSAGES
 from integration.mirror.page_queries import messages, search_index
 from integration.mirror.privacy.erasure_gate import ErasureGate
@@ -87,6 +87,16 @@ def remove(app_db: Database, entry_id: int) -> str:
         return str(row[0])
 
     return app_db.write(work)
+
+
+def mark_unlisted_messages(app_db: Database, mirror_db: Database) -> None:
+    """Record the messages since the newest entry as due.
+
+    house.db may be an older copy, without numbers that opted out later.
+    """
+    with app_db.read() as connection:
+        (newest,) = connection.execute("SELECT coalesce(max(at), '') FROM opt_outs").fetchone()
+    mirror_db.write(lambda tx: due.mark(tx, RECEIVED_MESSAGES.name, [(newest, ALL_TIMES[1])]))
 
 
 def follow_messages(context: AppContext) -> None:

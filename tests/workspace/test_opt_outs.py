@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from integration.access import audit
 from integration.core import clock
+from integration.maintenance.backup import create
 from integration.mirror.derived import due
 from integration.privacy import erase
 from integration.workspace import opt_outs
@@ -104,6 +107,19 @@ def test_a_removed_number_returns_only_with_a_later_message(app: TestApp) -> Non
     app.clock.advance(minutes=1)
     receive(app, "Unsubscribe")
     assert listed(app) == [(f"+{NUMBER}", "Unsubscribe")]
+
+
+def test_an_older_house_db_gets_the_numbers_that_opted_out_since(app: TestApp, tmp_path: Path) -> None:
+    receive(app, "STOP", "447400123102")
+    assert listed(app) == [("+447400123102", "STOP")]
+    backup = create(tmp_path, tmp_path.with_name("backups")).path
+    app.clock.advance(minutes=1)
+    receive(app, "STOP")
+    assert len(listed(app)) == 2
+    app.product.stop()
+    shutil.copy(backup / "house.db", tmp_path / "house.db")
+    app.restart()
+    assert sorted(listed(app)) == [(f"+{NUMBER}", "STOP"), ("+447400123102", "STOP")]
 
 
 def test_an_erased_number_stays_opted_out_by_its_hash(app: TestApp) -> None:
