@@ -101,6 +101,10 @@ class OpeningHours:
         """Return whether a line can be closed at any time."""
         return bool(self.closed_days or self._find_key(line) in self._weeks)
 
+    def opens_on(self, day: date) -> bool:
+        """Return whether a range of any line begins on a local day."""
+        return any(self._list_ranges(key, day) for key in (ALL_LINES, *self._weeks))
+
     def next_opening(self, line: str | None, moment: datetime) -> datetime | None:
         """Return when a closed line opens. None: it is open at `moment`, or it never opens."""
         if self.is_open(line, moment):

@@ -22,7 +22,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from datetime import UTC, datetime, time, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import IO
@@ -292,12 +292,8 @@ class ExportRunner:
         if not run.job.args.get(jobs.OPEN_DAYS_PARAMETER):
             return False
         with self.app_db.read() as connection:
-            hours = load_opening_hours(connection, zone := ZoneInfo(run.job.zone))
-        midnight = datetime.combine(run.calendar_period.end_day, time(), zone)
-        next_opening = hours.next_opening(None, midnight)
-        return not hours.is_open(None, midnight) and (
-            next_opening is None or next_opening >= midnight + timedelta(days=1)
-        )
+            hours = load_opening_hours(connection, ZoneInfo(run.job.zone))
+        return not hours.opens_on(run.calendar_period.end_day)
 
     def _accepts_incomplete(self, run: ExportRun, incomplete_reason: str) -> bool:
         """Return whether to deliver an incomplete file now.

@@ -103,6 +103,21 @@ def test_closed_days_are_left_to_the_next_digest(make_exporting: Any) -> None:
     assert "No inbound calls." in extract_text(files["morning-2026-11-19.html"])
 
 
+def test_a_day_on_which_a_single_line_opens_is_no_closed_day(make_exporting: Any) -> None:
+    exporting = make_exporting()
+    night = tuple((("22:00", "02:00"),) if weekday == 4 else () for weekday in range(7))
+    sunday = tuple((("10:00", "12:00"),) if weekday == 6 else () for weekday in range(7))
+    for line, week in (("", night), ("+442079460002", sunday)):
+        opening_hours.save_entry(exporting.app_db, HoursEntry(line, "", week))
+    exporting.schedule("Morning", **DIGEST, target="folder", args={"open_days": "1"})
+    # Thursday to Monday. A range of Friday ends on Saturday.
+    for day in ("19", "20", "21", "22", "23"):
+        exporting.clock.set(f"2026-11-{day} 06:01:00")
+        exporting.finish_sync()
+        exporting.deliver()
+    assert list(exporting.exported_files()) == [f"morning-2026-11-{day}.html" for day in ("19", "21")]
+
+
 def test_the_form_refuses_names_without_email_and_closed_days_of_other_periods(app: TestApp) -> None:
     client = app.log_in()
     store_calls(app, "2026-11-18", answered=1, missed=0)
