@@ -40,6 +40,7 @@ def run(context: AppContext) -> None:
     """Follow received stop words, then decide about missed calls and send texts."""
     is_sending = True
     while is_sending and not context.scheduler.stopping.is_set():
+        context.health.beat(JOB_NAME)
         opt_outs.follow_messages(context)
         is_sending = _send_next(context)
 

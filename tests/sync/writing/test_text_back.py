@@ -16,6 +16,7 @@ import pytest
 
 from integration.access import audit
 from integration.core import clock
+from integration.core.scheduler import STALLED_AFTER_SECONDS
 from integration.maintenance import restore
 from integration.maintenance.backup import create
 from integration.mirror.page_queries import messages
@@ -313,6 +314,22 @@ def test_a_refused_text_and_one_without_a_response_are_not_repeated(app: TestApp
     assert "Refused Phone system: Not enough credit." in page
     assert "Texts sent this month: 1" in page
     assert len(run(app)) == 2
+
+
+def test_slow_responses_do_not_make_the_job_stalled(app: TestApp) -> None:
+    states, respond = [], app.platform.routes["/sms"]
+
+    def respond_slowly(request: Request, reply: Any) -> Any:
+        app.clock.advance(seconds=50)
+        states.append(app.context.health.report()["checks"][text_back_sending.JOB_NAME]["state"])
+        return respond(request, reply)
+
+    app.platform.routes["/sms"] = respond_slowly
+    app.context.health.watch(text_back_sending.JOB_NAME, STALLED_AFTER_SECONDS)
+    for number in range(3):
+        miss(app, number + 1, party=f"44740012320{number}")
+    assert len(run(app)) == 3
+    assert states == ["ok"] * 3
 
 
 @pytest.mark.parametrize(
