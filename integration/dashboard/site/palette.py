@@ -59,6 +59,7 @@ PAGES = (
     ("Settings: outgoing webhooks", "/settings/outgoing", "system", "admin"),
     ("Settings: wallboards", "/settings/screens", "system", "admin"),
     ("Settings: opening hours", "/settings/hours", "system", "admin"),
+    ("Settings: text back", "/settings/text-back", "system", "admin"),
     ("Legal holds", "/privacy/holds", "privacy", "admin"),
     ("Erasures", "/privacy/erasures", "privacy", "admin"),
     ("Retention", "/privacy/retention", "privacy", "admin"),

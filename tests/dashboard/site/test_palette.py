@@ -8,6 +8,7 @@ from html import unescape
 import pytest
 
 from integration.core import clock
+from integration.dashboard.site.palette import PAGES
 from integration.sqlite.transaction import Transaction
 from integration.workspace import notes
 from tests.support.application import Browser, TestApp, running_app
@@ -88,6 +89,9 @@ def test_pages_are_found_by_rights(app):
     assert find(app.log_in(BOB), "aud") == {}
     assert find(app.log_in(BOB), "rep")["Pages and actions"] == ["Reports"]
     assert "Pages and actions" not in find(app.log_in(CAROL), "rep")
+    settings = re.findall(r'class="chip" href="(/settings/[^"]*)"', app.log_in().get("/settings/people").text)
+    assert len(settings) > 5
+    assert {path for _, path, _, _ in PAGES} >= set(settings)
     # Without a text the field offers pages.
     assert find(app.log_in(DAVE), "")["Pages and actions"][:2] == ["Live", "Missed"]
 
