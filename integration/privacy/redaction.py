@@ -33,7 +33,8 @@ _MASKED_DIGITS = re.compile(r"(?<=\d)[\s.-]*[*xX#…]{2,}|[*xX#…]{2,}(?=[\s.-]
 _DIGIT_RUN = re.compile(r"[0-9](?:[0-9 \0]*[0-9])?\0*")
 _DATE = re.compile(r"(?<!\d)(?:\d{4}-\d\d-\d\d|\d{1,2}[./]\d{1,2}[./](?:19|20)\d\d)(?!\d)(?:[ T]\d\d(?=:))?")
 _EMAIL = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
-_WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
+_WORD = re.compile(r"[^\W\d_]+(?:(?!['’][sS]\b)['’-][^\W\d_]+)*")
+"""A word of a name. The possessive 's is a word of its own: "Carl's son" names Carl."""
 _MAX_NAME_WORDS = 6
 """Most words of a name that is found within a text."""
 
