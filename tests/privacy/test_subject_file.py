@@ -106,7 +106,8 @@ def test_the_folder_is_outside_data_dir(place: FilledDataDir) -> None:
 @pytest.fixture
 def mixed(place: FilledDataDir) -> FilledDataDir:
     """Data directory in which data of the person names others in every notation."""
-    words = f"Call Bob Other, Carl’s son or CARL'S on {'; '.join(NOTATIONS)}, not {THEIRS[2:]}, on 2026-09-02 08:45."
+    numbers = "; ".join(NOTATIONS)
+    words = f"Call Bob Other, Carl’s son or CARL'S on {numbers}, not {THEIRS[2:]}, on 2026-09-02 08:45."
     with place.product() as product:
         mirror_db = product.context.mirror_db
 
@@ -142,7 +143,8 @@ def test_numbers_and_names_of_others_are_hidden_in_every_text_file(mixed: Filled
     # The first file has no entry in the audit log with the number.
     assert manifest["counts"] == counts
     searches = {number: WideSearch(f"+{number}") for number in (OTHER, DDI, "442079460001")}
-    names = (b"Bob", b"Carl", b"CARL", b"Dora", b"sue@example.com", b"dora@example.com", "٠٧٧٠٠".encode(), b"*456")
+    names = (b"Bob", b"Carl", b"CARL", b"Dora", b"sue@example.com", b"dora@example.com",
+             "٠٧٧٠٠".encode(), b"*456")  # fmt: skip
     for name, content in files.items():
         if name.endswith(TEXTS):
             for number, search in searches.items():
@@ -152,8 +154,9 @@ def test_numbers_and_names_of_others_are_hidden_in_every_text_file(mixed: Filled
     assert all(search.contains(everything) for search in searches.values())
     assert all(word in everything for word in names)
     message = json.loads(files["records/sms.jsonl"])["message"]
-    words = "; ".join("%2Bhidden" if number.startswith("%2B") else "hidden" for number in NOTATIONS)
-    assert message == f"Call hidden, hidden’s son or hidden'S on {words}, not {THEIRS[2:]}, on 2026-09-02 08:45."
+    numbers = "; ".join("%2Bhidden" if number.startswith("%2B") else "hidden" for number in NOTATIONS)
+    people = "hidden, hidden’s son or hidden'S"
+    assert message == f"Call {people} on {numbers}, not {THEIRS[2:]}, on 2026-09-02 08:45."
     (first, second) = map(json.loads, files["records/cdrs.jsonl"].splitlines())
     assert (first["src"], first["src_name"], first["dst"]) == (THEIRS, "Ann Example", "hidden")
     assert (second["dst"], second["dst_name"], second["unknown"], second["live_id"]) == (
