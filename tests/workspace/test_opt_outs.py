@@ -109,7 +109,7 @@ def test_a_removed_number_returns_only_with_a_later_message(app: TestApp) -> Non
     assert listed(app) == [(f"+{NUMBER}", "Unsubscribe")]
 
 
-def test_an_older_house_db_lists_later_opt_outs_again(app: TestApp, tmp_path: Path) -> None:
+def test_opt_outs_that_an_older_backup_lacks_are_listed_again(app: TestApp, tmp_path: Path) -> None:
     receive(app, "STOP", "447400123102")
     assert listed(app) == [("+447400123102", "STOP")]
     backup = create(tmp_path, tmp_path.with_name("backups")).path
