@@ -120,11 +120,15 @@ def _wait_for_events(
             changes = subscription.take(seconds)
         except (HubClosed, SubscriptionLost):
             break
-        if not changes:
-            request.context.authenticator.check_key(request.http_request)
-        elif any(feed.is_event(change, kinds) for change in changes):
-            rest = begun + SHORTEST_WAIT_SECONDS - clock.monotonic()
-            _PAUSE.wait(max(rest, 0) + random.uniform(*PAUSE_SECONDS))
+        if changes and not any(feed.is_event(change, kinds) for change in changes):
+            continue
+        if changes:
+            now = clock.monotonic()
+            pause = max(begun + SHORTEST_WAIT_SECONDS - now, 0) + random.uniform(*PAUSE_SECONDS)
+            # A longer wait would reveal a change that the key does not see.
+            _PAUSE.wait(max(min(pause, deadline - now), 0))
+        request.context.authenticator.check_key(request.http_request)
+        if changes:
             found = _read_page(request, kinds, position)
             if found.body["data"]:
                 return found.body

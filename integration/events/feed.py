@@ -203,7 +203,9 @@ def _read_gap(
     next_number = end if is_finished else -events[-1].number
     if after >= 0:
         (until,) = mirror.execute("SELECT at FROM _changes ORDER BY id LIMIT 1").fetchone() or (now,)
-        events.insert(0, Event(begin, "", GAP, until, 0, since=_estimate_time(mirror, begin) or until))
+        events.insert(
+            0, Event(begin, "", GAP, until, 0, since=_estimate_time(mirror, begin, user_scope) or until)
+        )
     events = [replace(event, number=-event.number, id=_format_id(mirror, -event.number)) for event in events]
     return Batch(events, _format_id(mirror, next_number), next_number)
 
@@ -311,15 +313,16 @@ def _parse_row(row: sqlite3.Row, epoch: str) -> Event:
     )
 
 
-def _estimate_time(mirror: sqlite3.Connection, number: int) -> str | None:
+def _estimate_time(mirror: sqlite3.Connection, number: int, user_scope: int | None) -> str | None:
     """Return a time (UTC text) not after the change `number`, which is no longer stored.
 
-    It is that of the last call whose last change is before this number; None without calls.
+    It is that of the last call of the reader whose last change is before this number; None without calls.
     """
     row = mirror.execute(
-        "SELECT max(at) FROM (SELECT coalesce(ended_at, started_at) AS at FROM _calls WHERE change_no <= ?"
-        " ORDER BY change_no DESC LIMIT ?)",
-        (number, GAP_CALLS),
+        "SELECT max(at) FROM (SELECT coalesce(ended_at, started_at) AS at FROM _calls"
+        " WHERE change_no <= :number AND (:user IS NULL OR user_id = :user)"
+        " ORDER BY change_no DESC LIMIT :limit)",
+        {"number": number, "user": user_scope, "limit": GAP_CALLS},
     ).fetchone()
     return None if row[0] is None else str(row[0])
 

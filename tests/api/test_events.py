@@ -20,6 +20,7 @@ import pytest
 
 from integration.access import keys
 from integration.access.key_limits import KeyLimits
+from integration.api import events as api_events
 from integration.api.events import MAX_WAITS_OF_KEY
 from integration.mirror.records import change_log
 from integration.web import BLOCKING_THREADS
@@ -347,6 +348,9 @@ def test_a_reader_behind_the_stored_changes_gets_a_gap_and_then_the_calls(office
     ]  # fmt: skip
     assert found[0]["data"] == {"from": "2026-09-02 08:00:00", "to": "2026-09-02 14:00:00"}
     assert found[2]["data"] == {"id": 104, "merged_into": 101}
+    bob = office.add_key("bob", user=BOB)
+    [gap, *_], _ = read(office, f"?after={first}", bob)
+    assert gap["data"]["from"] == gap["data"]["to"], "the end of a call of Ann is no begin of Bob's gap"
     # A reader that processed an event continues after it, and gets the gap once.
     for position, event in enumerate(found):
         following, _ = read(office, f"?after={event['id']}")
@@ -362,6 +366,26 @@ def test_a_reader_behind_the_stored_changes_gets_a_gap_and_then_the_calls(office
         ("gap", None), ("call.updated", 104), ("call.updated", 101),
     ]  # fmt: skip
     assert read(office, f"?after={own_next}", ann) == ([], own_next)
+
+
+def test_the_pause_before_a_response_reveals_no_other_calls_and_sends_nothing_to_a_revoked_key(
+    office: SharedApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(api_events, "PAUSE_SECONDS", (6.0, 6.0))
+    ann = office.add_key("ann", user=ANN)
+    _, start = read(office, key=ann)
+    began = time.monotonic()
+    waiting = send(office, f"?after={start}&wait=1", ann)
+    until(lambda: office.context.event_hub.subscriber_count == 1)
+    announce(office, 102, "call.ended")
+    assert receive(waiting)[1] == {"data": [], "next": start}
+    assert time.monotonic() - began < 6, "a change of Bob does not lengthen the wait"
+
+    waiting = send(office, f"?after={start}&wait=30", ann)
+    until(lambda: office.context.event_hub.subscriber_count == 1)
+    announce(office, 101, "call.ended")
+    keys.revoke(office.app_db, "ann")
+    assert receive(waiting)[0].status == 401
 
 
 def test_waits_take_places_of_live_streams_and_end_with_their_key(office: SharedApp) -> None:
