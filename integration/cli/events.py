@@ -109,7 +109,7 @@ def enable(name: str, settings: Settings) -> None:
     print_message(f"outgoing webhook {name} is enabled")
 
 
-@command.command(help="Set the next event aside, so that the following ones are delivered.")
+@command.command(help="Set the event that failed aside, so that the following ones are delivered.")
 @click.argument("name")
 @local_settings_option
 def skip(name: str, settings: Settings) -> None:

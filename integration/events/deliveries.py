@@ -11,7 +11,7 @@ import secrets
 import sqlite3
 import threading
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from functools import partial
 from urllib.parse import urlsplit, urlunsplit
@@ -135,13 +135,16 @@ class Deliveries:
         return len(events)
 
     def skip(self, number: int) -> Event:
-        """Set the next event of a subscription aside and return it. Raises DomainError without one."""
+        """Set the event that failed last aside and return it. Raises DomainError without one."""
         with self._request_locks[number]:
             with self.app_db.read() as app:
                 subscription = subscriptions.find(app, number)
-            steps = [] if subscription is None else self._read_steps(subscription)[1]
+            # A retry can have succeeded since the user decided to skip its event.
+            steps: list[Step] = []
+            if subscription is not None and subscription.tries:
+                steps = self._read_steps(subscription)[1]
             if not steps:
-                raise DomainError("No event waits for this outgoing webhook.")
+                raise DomainError("No failed event waits for this outgoing webhook.")
             event, next_position = steps[0]
 
             def work(tx: Transaction) -> None:
@@ -250,7 +253,8 @@ class Deliveries:
             if subscription is None or subscription.position != position:
                 return False
             outcome = self.send(subscription, event)
-            state = _judge(subscription, outcome)
+            with self.app_db.read() as app:
+                state = _judge(outcome, delivery_log.list_statuses(app, number, event.id))
 
             def work(tx: Transaction) -> None:
                 delivery_log.record(tx, number, event, "delivery", state, outcome)
@@ -373,13 +377,20 @@ def _read_states(mirror: sqlite3.Connection, subscription: Subscription) -> list
     ]
 
 
-def _judge(subscription: Subscription, outcome: Outcome) -> AttemptState:
-    """Return the state of an event after an attempt. A receiver may refuse it; other failures are retried."""
+def _judge(outcome: Outcome, earlier_statuses: Sequence[int | None]) -> AttemptState:
+    """Return the state of an event after an attempt. A receiver may refuse it; other failures are retried.
+
+    `earlier_statuses`: those of its attempts before this one.
+    """
     if outcome.error is None:
         return "delivered"
-    status = outcome.status or 0
-    is_refused = 400 <= status < 500 and status != ENDED and status not in RETRIED_STATUSES
-    return "set aside" if is_refused and subscription.tries + 1 >= REFUSED_EVENT_ATTEMPTS else "failed"
+    refusals = sum(map(_is_refusal, (*earlier_statuses, outcome.status)))
+    is_set_aside = _is_refusal(outcome.status) and refusals >= REFUSED_EVENT_ATTEMPTS
+    return "set aside" if is_set_aside else "failed"
+
+
+def _is_refusal(status: int | None) -> bool:
+    return status is not None and 400 <= status < 500 and status not in (ENDED, *RETRIED_STATUSES)
 
 
 def _read_start(response: ResponseBody) -> str:

@@ -90,12 +90,14 @@ def record(
     state: AttemptState,
     outcome: Outcome,
 ) -> None:
+    """Store an attempt, unless its subscription was removed during the request."""
     stored_event = None if purpose == "test" else json.dumps(asdict(event), separators=(",", ":"))
     tx.execute(
-        f"INSERT INTO event_attempts ({_COLUMNS}) VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        f"INSERT INTO event_attempts ({_COLUMNS}) SELECT NULL, ?, id, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?"
+        " FROM event_subscriptions WHERE id = ?",
         (
-            *(clock.utc_text(), subscription_id, event.id, event.at, event.kind, stored_event),
-            *(purpose, state, outcome.status, outcome.response, outcome.error, outcome.seconds),
+            *(clock.utc_text(), event.id, event.at, event.kind, stored_event, purpose, state),
+            *(outcome.status, outcome.response, outcome.error, outcome.seconds, subscription_id),
         ),
     )
 
@@ -117,6 +119,16 @@ def list_set_aside(connection: sqlite3.Connection) -> list[Attempt]:
         " AND event_id = attempt.event_id AND state = 'delivered' AND id > attempt.id) ORDER BY id"
     )
     return [Attempt(*row) for row in rows]
+
+
+def list_statuses(connection: sqlite3.Connection, subscription_id: int, event_id: str) -> list[int | None]:
+    """Return the status of each attempt to deliver an event, without replays."""
+    rows = connection.execute(
+        "SELECT status FROM event_attempts WHERE subscription_id = ? AND event_id = ?"
+        " AND purpose = 'delivery'",
+        (subscription_id, event_id),
+    )
+    return [row[0] for row in rows]
 
 
 def list_events(

@@ -198,7 +198,7 @@ def test_an_outgoing_webhook_is_added_tested_rotated_and_removed(run):
     assert events("rotate", "crm").stdout.strip() not in ("", secret)
     assert "0 of 0 events" in events("replay", "crm", "--from", "2026-10-01").stderr
     events("enable", "crm")
-    assert "No event waits" in str(events("skip", "crm", status=1).exception)
+    assert "No failed event waits" in str(events("skip", "crm", status=1).exception)
     events("remove", "crm")
     assert "There is no outgoing webhook 'crm'" in str(events("test", "crm", status=1).exception)
     receiver.close()

@@ -114,8 +114,41 @@ def test_an_event_that_waits_is_skipped_on_request(app, webhooks):
     assert app.context.deliveries.skip(number).key == 7
     webhooks.deliver()
     assert webhooks.calls()[-1] == ("call.ended", 8)
-    with pytest.raises(DomainError, match="No event waits"):
+    with pytest.raises(DomainError, match="No failed event"):
         app.context.deliveries.skip(number)
+
+
+def test_only_an_event_that_has_failed_is_skipped(app, webhooks):
+    webhooks.add()
+    webhooks.announce(7)
+    with pytest.raises(DomainError, match="No failed event"):
+        app.context.deliveries.skip(webhooks.find().id)
+    webhooks.deliver()
+    assert webhooks.log() == [("delivery", "delivered", 200)]
+
+
+def test_a_refusal_after_other_failures_is_the_first_of_six(app, webhooks, frozen_clock):
+    webhooks.add()
+    webhooks.statuses["/crm"] = [503] * 5 + [404] * 6
+    webhooks.announce(7, 8)
+    for _ in range(11):
+        assert {call for _, call in webhooks.calls()} <= {7}
+        webhooks.deliver()
+        frozen_clock.advance(hours=6)
+    assert webhooks.calls() == [("call.ended", 7)] * 11 + [("call.ended", 8)]
+    assert webhooks.log()[-2:] == [("delivery", "set aside", 404), ("delivery", "delivered", 200)]
+
+
+def test_a_response_after_a_removal_is_not_logged(app, webhooks):
+    webhooks.add()
+    webhooks.hanging.add("/crm")
+    webhooks.announce(7)
+    app.context.deliveries.run()
+    wait_for(webhooks.requests, "the request", 10)
+    subscriptions.remove(app.app_db, webhooks.find().id)
+    webhooks.released.set()
+    webhooks.deliver()
+    assert webhooks.log() == []
 
 
 def test_a_receiver_that_hangs_delays_no_other(app, webhooks):
