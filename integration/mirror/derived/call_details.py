@@ -23,15 +23,20 @@ from integration.sqlite.transaction import Transaction
 
 _CALLS_OF_LEGS = "SELECT DISTINCT call_id AS key FROM _legs WHERE leg_id IN ({})"
 _WITH_DETAIL = {
-    "transcript": "SELECT call_id FROM _legs JOIN monitors ON live_id = leg_id"
+    "transcript": "SELECT call_id FROM _legs JOIN monitors ON live_id = +leg_id"
     " WHERE call_id IN (SELECT value FROM json_each(?1)) AND coalesce(transcript, summary) IS NOT NULL"
-    " UNION SELECT call_id FROM _legs JOIN voicemessages ON leg_id IN (live_id, parent_live_id)"
+    " UNION SELECT call_id FROM _legs JOIN voicemessages"
+    " ON live_id = +leg_id OR parent_live_id = +leg_id"
     " WHERE call_id IN (SELECT value FROM json_each(?1)) AND transcript IS NOT NULL",
-    "recordings": "SELECT call_id FROM _legs JOIN monitors ON live_id = leg_id"
-    " JOIN media AS f ON f.kind = 'recording' AND f.record_id = monitors.id AND f.state = 'have'"
+    "recordings": "SELECT call_id FROM _legs JOIN monitors ON live_id = +leg_id"
+    " CROSS JOIN media AS f ON f.kind = 'recording' AND f.record_id = monitors.id AND f.state = 'have'"
     " WHERE call_id IN (SELECT value FROM json_each(?1))",
 }
-"""SQL of those calls that have a detail. Others have lost it by retention, which is no event."""
+"""SQL of those calls that have a detail. Others have lost it by retention, which is no event.
+
+Without the plus SQLite converts each `live_id` (type ANY) for the comparison, and scans the table. Without
+CROSS it reads all stored recordings.
+"""
 
 
 def _renew(name: str, tx: Transaction, ranges: Sequence[Range], _rules: Rules) -> None:

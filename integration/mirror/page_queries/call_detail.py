@@ -129,7 +129,7 @@ def list_recordings(connection: sqlite3.Connection, call_ids: Sequence[int]) -> 
     recordings: dict[int, list[int]] = {}
     for call_id, record_id in connection.execute(
         "SELECT l.call_id, r.id FROM json_each(?) AS ids JOIN _legs AS l ON l.call_id = ids.value"
-        " JOIN monitors AS r ON r.live_id = l.leg_id ORDER BY r.timestamp, r.id",
+        " JOIN monitors AS r ON r.live_id = +l.leg_id ORDER BY r.timestamp, r.id",
         (id_list(call_ids),),
     ):
         recordings.setdefault(call_id, []).append(record_id)

@@ -32,7 +32,7 @@ ESTIMATED_START = (
     "coalesce(c.started_at, (SELECT min(r._first_seen, coalesce((SELECT max(b.calldate) FROM"
     " (SELECT calldate FROM cdrs WHERE id < r.id ORDER BY id DESC LIMIT 50) AS b"
     " WHERE b.calldate GLOB '[12][0-9][0-9][0-9]-[01][0-9]-[0-3][0-9] *'), r._first_seen))"
-    " FROM _legs AS l JOIN cdrs AS r ON r.live_id = l.leg_id WHERE l.call_id = c.id ORDER BY r.id LIMIT 1))"
+    " FROM _legs AS l JOIN cdrs AS r ON r.live_id = +l.leg_id WHERE l.call_id = c.id ORDER BY r.id LIMIT 1))"
 )
 """SQL of the start of the call `c`.
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from integration.mirror.calls.schema import build_insert_sql, build_update_sql
+from integration.mirror.derived.call_details import CALL_DETAILS
 from integration.mirror.derived.search_index import compute_texts
-from integration.mirror.page_queries import media_lists, platform_labels
+from integration.mirror.page_queries import call_detail, media_lists, platform_labels
+from integration.mirror.page_queries.history import ESTIMATED_START
 from integration.mirror.privacy.held_records import HeldRecords
 from integration.mirror.schema import open_mirror
 from integration.sqlite.transaction import Transaction
@@ -51,6 +53,20 @@ def test_the_transcripts_of_a_call_are_found_by_an_index_on_its_legs(plan, trace
     steps = plan(sql)
     assert [step for step in steps if step in ("SCAN m", "SCAN v", "SCAN l")] == []
     assert any("monitors_live_id" in step for step in steps)
+
+
+def test_what_programs_read_of_a_call_is_found_by_indexes_on_its_legs(plan, traced):
+    def read(tx: Transaction) -> None:
+        call_detail.list_recordings(tx.connection, [1])
+        for detail in CALL_DETAILS:
+            detail.rebuild(tx, [(1, 9)], None)
+
+    statements = [sql for sql in traced(read) if "monitors" in sql]
+    assert len(statements) == 3
+    for sql in (*statements, f"SELECT {ESTIMATED_START} FROM _calls AS c WHERE c.id = 1"):
+        steps = plan(sql)
+        assert any("live_id (live_id=?)" in step for step in steps), steps
+        assert not {"SEARCH f USING PRIMARY KEY (kind=?)", "SCAN voicemessages"} & set(steps)
 
 
 def test_the_count_of_new_messages_reads_only_new_messages(tmp_path):
