@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -92,6 +92,8 @@ class Checks:
     """All conditions of a text to the callers of `calls`, on one view of the databases.
 
     `rules` in the order of their precedence. Numbers of earlier decisions of this object count as texted.
+    `list_written(connection, since)` returns contact and time (UTC text) of the SMS in the write log, because
+    mirror.db can lack the newest.
     """
 
     def __init__(
@@ -101,9 +103,10 @@ class Checks:
         mirror_connection: sqlite3.Connection,
         rules: Sequence[TextRule],
         calls: Iterable[MissedCall],
+        list_written: Callable[[sqlite3.Connection, str], Iterable[tuple[str, str]]] = lambda *_: (),
     ) -> None:
         self._context, self._app, self._mirror = context, app_connection, mirror_connection
-        self._rules = rules
+        self._rules, self._list_written = rules, list_written
         self._zone = ZoneInfo(context.settings.dashboard.timezone)
         self._hours = load_opening_hours(app_connection, self._zone)
         self._texted: dict[str, datetime] = {}
@@ -183,7 +186,8 @@ class Checks:
     def _messages(self) -> dict[str, list[str]]:
         """Times (UTC text) of the SMS to each contact since the first call."""
         times: dict[str, list[str]] = {}
-        for contact, at in messages.list_sent(self._mirror, clock.utc_text(self._begin)):
+        begin = clock.utc_text(self._begin)
+        for contact, at in (*messages.list_sent(self._mirror, begin), *self._list_written(self._app, begin)):
             times.setdefault(self._context.phone_numbers.restore_contact(contact), []).append(at)
         return times
 

@@ -12,7 +12,7 @@ from integration.context import AppContext
 from integration.core import clock
 from integration.mirror.page_queries.messages import normalize_digits
 from integration.sqlite.transaction import Transaction
-from integration.sync.writing import write_through
+from integration.sync.writing import write_log, write_through
 from integration.sync.writing.write_through import WriteRequest
 from integration.workspace import opt_outs, text_back, text_back_checks
 from integration.workspace.text_back import SendingState
@@ -69,7 +69,7 @@ def _send_next(context: AppContext) -> bool:
         since = now - MAX_AGE
         decided = {entry.call_id for entry in text_back.list_calls(app_connection, clock.utc_text(since))}
         calls = text_back_checks.list_calls(mirror_connection, since, MAX_CALLS, "missed")
-        checks = Checks(context, app_connection, mirror_connection, rules, calls)
+        checks = Checks(context, app_connection, mirror_connection, rules, calls, _list_written)
         texts: list[Decision] = []
         left_out: list[Decision] = []
         for call in calls:
@@ -89,6 +89,11 @@ def _send_next(context: AppContext) -> bool:
     elif texts:
         _send(context, texts[0])
     return bool(texts) and pause_reason is None
+
+
+def _list_written(connection: sqlite3.Connection, since: str) -> list[tuple[str, str]]:
+    sent = write_log.list_sent_messages(connection, since, "~")
+    return [(normalize_digits(entry.to or ""), entry.at) for entry in sent]
 
 
 def _pause(context: AppContext, reason: str) -> None:

@@ -332,6 +332,27 @@ def test_slow_responses_do_not_make_the_job_stalled(app: TestApp) -> None:
     assert states == ["ok"] * 3
 
 
+@pytest.mark.parametrize("response", [None, {"data": {"id": 555}}])
+def test_an_sms_of_messages_counts_before_the_mirror_has_it(
+    app: TestApp, response: dict[str, Any] | None
+) -> None:
+    if response is None:
+        del app.platform.routes["/sms"]
+    else:
+        app.platform.respond("/sms", response, 201)
+    miss(app)
+    app.log_in().post("/messages", to=MOBILE, message="We call you at 5", **{"from": LINE})
+    assert run(app) == [(MOBILE, LINE)]
+    assert decided(app) == [("left out", SMS_SINCE)]
+    # A refused SMS does not count.
+    app.platform.respond("/sms", {"message": "Not enough credit", "errors": []}, 402)
+    miss(app, 2, party="447400123102")
+    app.log_in().post("/messages", to="447400123102", message="We call you at 5", **{"from": LINE})
+    app.platform.respond("/sms", {"data": {"id": 556}}, 201)
+    run(app)
+    assert decided(app)[1] == ("sent", "")
+
+
 @pytest.mark.parametrize(
     ("limits", "hours_between", "expected"),
     [
