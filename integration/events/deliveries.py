@@ -225,8 +225,7 @@ class Deliveries:
                     return position, []
                 if steps := _read_states(mirror, subscription):
                     return position, steps
-                oldest, cursor = change_log.find_bounds(mirror)[0], parse_cursor(mirror, position.cursor)
-                position = Position(f"{change_log.get_epoch(mirror)}-{max(cursor, oldest - 1)}")
+                position = Position(position.cursor)
             read_position, end = self._read_until.get(subscription.id, (position, position.cursor))
             if read_position != position:
                 end = position.cursor
@@ -359,14 +358,18 @@ def _read_states(mirror: sqlite3.Connection, subscription: Subscription) -> list
         return [(Event(0, f"{epoch}--0", GAP, now, 0, since=last), position._replace(states_after=0))]
     if set(subscription.kinds).isdisjoint(CALL_KINDS):
         return []
+    # Without deleted changes mirror.db is new: all its calls are changes, and those that ended since are sent.
     rows = mirror.execute(
-        "WITH old (change_no) AS (SELECT max(id) FROM _changes WHERE at < :since)"
+        "WITH old (change_no) AS (SELECT coalesce(max(id), :deleted) FROM _changes WHERE at < :since)"
         " SELECT change_no, id FROM _calls WHERE change_no > :after"
         " AND (coalesce(ended_at, :since) >= :since OR change_no > (SELECT change_no FROM old))"
         " UNION ALL SELECT change_no, id FROM _merged_calls"
         " WHERE change_no > max(:after, (SELECT change_no FROM old))"
         " ORDER BY change_no LIMIT :limit",
-        {"since": position.states_since, "after": position.states_after, "limit": BATCH_SIZE},
+        {
+            **{"since": position.states_since, "after": position.states_after, "limit": BATCH_SIZE},
+            "deleted": change_log.find_bounds(mirror)[0] - 1 or None,
+        },
     )
     return [
         (

@@ -205,6 +205,50 @@ def test_a_new_epoch_sends_a_gap_and_the_calls_since_an_hour_before(app, webhook
     assert webhooks.find().states_since is None
 
 
+def test_a_new_epoch_sends_stored_changes_if_earlier_ones_are_deleted(app, webhooks, frozen_clock):
+    frozen_clock.set("2026-03-04 15:00:00")
+    app.put("cdrs")
+    webhooks.add()
+    webhooks.announce(1)
+    webhooks.deliver()
+    frozen_clock.set("2026-03-05 15:00:00")
+    webhooks.announce(1, event="call.updated", changed=["labels"])
+    number = app.mirror_db.write(lambda tx: tx.announce("call_gone", 2, {"into": 1}))
+    app.insert("_merged_calls", id=2, into_id=1, change_no=number)
+    webhooks.announce(3)
+    app.mirror_db.write(lambda tx: change_log.prune(tx, 3))
+    app.mirror_db.write(lambda tx: change_log.renew_epoch(tx.connection))
+    app.restart()
+    webhooks.deliver()
+    webhooks.deliver()
+    assert webhooks.calls()[1:] == [
+        ("gap", None),
+        ("call.updated", 1),
+        ("call.updated", 2),
+        ("call.updated", 3),
+    ]
+
+
+def test_messages_that_are_deleted_while_calls_are_sent_are_a_second_gap(app, webhooks, frozen_clock):
+    frozen_clock.set("2026-03-04 15:00:00")
+    app.put("cdrs")
+    webhooks.add("crm", "call.ended", "message.received")
+    webhooks.announce(1)
+    app.mirror_db.write(lambda tx: change_log.renew_epoch(tx.connection))
+    app.restart()
+    webhooks.statuses["/crm"] = [500]
+    webhooks.deliver()
+    app.mirror_db.write(lambda tx: tx.announce("sms", 9, {"event": "message.received"}))
+    webhooks.announce(2)
+    app.mirror_db.write(lambda tx: change_log.prune(tx, 1))
+    frozen_clock.advance(hours=1)
+    webhooks.deliver()
+    assert [kind for kind, _ in webhooks.calls()].count("gap") == 3, (
+        "two attempts of the first, and one of the second"
+    )
+    assert webhooks.calls()[-1] == ("call.updated", 2)
+
+
 @pytest.mark.parametrize(
     ("url", "reason"),
     [
