@@ -134,5 +134,6 @@ def _send(context: AppContext, decision: Decision) -> None:
     }
     request = WriteRequest(who=WHO, address="", method="POST", path="/sms", body=orjson.dumps(body))
     result = write_through.send(context, request)
-    if result.status is not None:
+    # A failed gateway may have passed the text on, so only a refusal is certain.
+    if result.status is not None and result.status < 500:
         text_back.finish(context.app_db, call_id, "" if result.is_done else result.message)

@@ -160,10 +160,11 @@ def list_placed_calls(connection: sqlite3.Connection, since: str) -> list[Placed
 def list_sent_messages(connection: sqlite3.Connection, since: str, until: str) -> list[SentMessage]:
     """List the SMS that were sent between two times (UTC text) and not refused, oldest first.
 
-    One without a response may have been sent."""
+    One without a response, or with a status from 500 on, may have been sent."""
     rows = connection.execute(
         "SELECT at, who, body ->> '$.to' AS receiver, body ->> '$.message' AS text FROM journal"
-        " WHERE at BETWEEN ? AND ? AND method = 'POST' AND path = '/sms' AND coalesce(status, 0) < 400"
+        " WHERE at BETWEEN ? AND ? AND method = 'POST' AND path = '/sms'"
+        " AND coalesce(status, 0) NOT BETWEEN 400 AND 499"
         " AND json_valid(body) ORDER BY id",
         (since, until),
     )

@@ -314,6 +314,11 @@ def test_a_refused_text_and_one_without_a_response_are_not_repeated(app: TestApp
     assert "Refused Phone system: Not enough credit." in page
     assert "Texts sent this month: 1" in page
     assert len(run(app)) == 2
+    # A gateway that fails may have passed the text on.
+    app.platform.respond("/sms", {"message": "Bad gateway"}, 502)
+    miss(app, 3, party="447400123103")
+    run(app)
+    assert decided(app)[2] == ("claimed", "")
 
 
 def test_slow_responses_do_not_make_the_job_stalled(app: TestApp) -> None:
