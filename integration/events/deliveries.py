@@ -358,7 +358,7 @@ def _read_states(mirror: sqlite3.Connection, subscription: Subscription) -> list
         return [(Event(0, f"{epoch}--0", GAP, now, 0, since=last), position._replace(states_after=0))]
     if set(subscription.kinds).isdisjoint(CALL_KINDS):
         return []
-    # Without deleted changes mirror.db is new: all its calls are changes, and those that ended since are sent.
+    # Without deleted changes mirror.db is new: all its calls are changes, so those that ended since are sent.
     rows = mirror.execute(
         "WITH old (change_no) AS (SELECT coalesce(max(id), :deleted) FROM _changes WHERE at < :since)"
         " SELECT change_no, id FROM _calls WHERE change_no > :after"
