@@ -122,6 +122,8 @@ class Checks:
         due = call.ended + timedelta(minutes=rule.delay if rule is not None else 0)
         if now is not None and due > now:
             return None
+        # A text in the future was sent before the clock was set back.
+        texts_until = clock.utc_text(due) if now is None else "~"
         due = now or due
         reason = OUTCOMES[call.outcome] or self._check_call(call)
         if reason or call.party is None:
@@ -130,7 +132,7 @@ class Checks:
             return Decision(call, due, "No rule for this line at this time")
         if now is not None and clock.utc_text(call.ended) < max(since, rule.sending_since or ""):
             return Decision(call, due, "Called before sending was started", rule)
-        reason = self._check_rule(call, rule, due) or self._check_contacts(call, call.party, due)
+        reason = self._check_rule(call, rule, due) or self._check_contacts(call, call.party, due, texts_until)
         sender, text = self._find_sender(call, rule), self.write_text(rule, call.line, due)
         if not reason and not sender:
             reason = "No number that can send SMS"
@@ -215,15 +217,18 @@ class Checks:
             return "The line had opened" if rule.while_line == "closed" else "The line had closed"
         return ""
 
-    def _check_contacts(self, call: MissedCall, party: str, due: datetime) -> str:
-        """Return why a number gets no text: an opt-out, or contact with it."""
+    def _check_contacts(self, call: MissedCall, party: str, due: datetime, texts_until: str) -> str:
+        """Return why a number gets no text: an opt-out, or contact with it.
+
+        Texts until `texts_until` (UTC text) count.
+        """
         begin, end = clock.utc_text(call.started), clock.utc_text(due)
         if opt_outs.find(self._app, self._context.erasure_gate, party):
             return "Opted out of texts"
         texted = self._app.execute(
             "SELECT 1 FROM text_back_calls WHERE number = ? AND at > ? AND at <= ?"
             " AND state IN ('claimed', 'sent')",
-            (party, clock.utc_text(due - QUIET_PERIOD), end),
+            (party, clock.utc_text(due - QUIET_PERIOD), texts_until),
         ).fetchone()
         planned = self._texted.get(party)
         if texted or (planned is not None and planned > due - QUIET_PERIOD):

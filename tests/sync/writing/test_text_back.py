@@ -223,6 +223,7 @@ CONDITIONS: dict[str, tuple[Any, ...]] = {
     "text a day ago": (miss, P(add_text, "sent", hours=23.9), TEXTED),
     "text without a response": (miss, P(add_text, "claimed", hours=2), TEXTED),
     "refused text": (miss, P(add_text, "refused", hours=2), SENT),
+    "text before the clock was set back": (P(add_text, "sent", hours=-0.2), miss, TEXTED),
     "text longer ago": (miss, P(add_text, "sent", hours=24.1), SENT),
     "closed, rule while open": (P(change_rule, **WHILE_OPEN), P(set_hours, "Mon 13:00-17:00"), miss, NO_RULE),
     "closed, rule while closed": (
