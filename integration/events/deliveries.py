@@ -12,6 +12,7 @@ import sqlite3
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from urllib.parse import urlsplit, urlunsplit
@@ -253,7 +254,11 @@ class Deliveries:
                 return False
             outcome = self.send(subscription, event)
             with self.app_db.read() as app:
-                state = _judge(outcome, delivery_log.list_statuses(app, number, event.id))
+                earlier_statuses = delivery_log.list_statuses(app, number, event.id)
+            if not earlier_statuses:
+                # Earlier failures are those of an event whose call was deleted.
+                subscription = replace(subscription, tries=0, failing_since=None)
+            state = _judge(outcome, earlier_statuses)
 
             def work(tx: Transaction) -> None:
                 delivery_log.record(tx, number, event, "delivery", state, outcome)

@@ -139,6 +139,19 @@ def test_a_refusal_after_other_failures_is_the_first_of_six(app, webhooks, froze
     assert webhooks.log()[-2:] == [("delivery", "set aside", 404), ("delivery", "delivered", 200)]
 
 
+def test_the_failure_of_a_deleted_call_does_not_count_for_the_next(app, webhooks, frozen_clock):
+    webhooks.add()
+    webhooks.statuses["/crm"] = [500, 500]
+    webhooks.announce(7)
+    webhooks.deliver()
+    app.mirror_db.write(lambda tx: tx.execute("DELETE FROM _calls WHERE id = 7"))
+    frozen_clock.advance(days=4)
+    webhooks.announce(8)
+    webhooks.deliver()
+    assert webhooks.calls() == [("call.ended", 7), ("call.ended", 8)]
+    assert (webhooks.find().state, webhooks.find().tries) == ("failing", 1)
+
+
 def test_a_response_after_a_removal_is_not_logged(app, webhooks):
     webhooks.add()
     webhooks.hanging.add("/crm")
