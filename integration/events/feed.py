@@ -18,7 +18,7 @@ from integration.core import clock
 from integration.core.errors import SwitchroomError
 from integration.core.ids import as_id, id_list
 from integration.mirror.page_queries import live
-from integration.mirror.page_queries.changed_calls import list_changed
+from integration.mirror.page_queries.changed_calls import find_last_change, list_changed
 from integration.mirror.records import change_log
 from integration.sqlite.transaction import Change
 from integration.workspace import callbacks, visible_callbacks
@@ -107,7 +107,11 @@ def newest_cursor(
     kinds: Collection[str] = KINDS,
     user_scope: int | None = None,
 ) -> str:
-    """Return the cursor after the newest change, with a user scope after the newest event of this user."""
+    """Return the cursor after the newest change, with a user scope after the newest event of this user.
+
+    Without a stored event of this user it is the last change of a call of this user, or 0: any other number
+    would count changes of others.
+    """
     oldest, end = change_log.find_bounds(mirror)
     while user_scope is not None and end >= oldest:
         rows = _read_rows(mirror, oldest - 1, end, kinds, user_scope, "DESC")
@@ -115,6 +119,8 @@ def newest_cursor(
         if visible:
             return visible[0].id
         end = rows[-1]["id"] - 1 if len(rows) == BATCH_ROWS else oldest - 1
+    if user_scope is not None:
+        end = find_last_change(mirror, end, user_scope)
     return _format_id(mirror, end)
 
 
@@ -135,13 +141,18 @@ def read_events(
 ) -> Batch:
     """Return at most `limit` events after the cursor number `after`, and before them GAP if changes are lost.
 
+    A reader with a user scope has lost something if a call of this user changed since.
+
     `kinds`: those of KINDS that the reader gets. After a gap, readers of any kind of CALL_KINDS get the
     calls.
     """
     oldest, newest = change_log.find_bounds(mirror)
-    if after < 0 or after < oldest - 1:
+    has_lost_changes = after < oldest - 1 and (
+        user_scope is None or list_changed(mirror, after, oldest - 1, user_scope, 1)
+    )
+    if after < 0 or has_lost_changes:
         return _read_gap(mirror, app, after, kinds, user_scope, limit)
-    events, position = _read_log(mirror, app, after, newest, kinds, user_scope, limit)
+    events, position = _read_log(mirror, app, max(after, oldest - 1), newest, kinds, user_scope, limit)
     shown = position if user_scope is None else events[-1].number if events else after
     return Batch(events, _format_id(mirror, shown), position)
 
@@ -200,7 +211,8 @@ def _read_gap(
     events = sorted([*calls, *others], key=lambda event: event.number)
     is_finished = len(calls) < limit and position == end and len(events) <= limit
     events = events[:limit]
-    next_number = end if is_finished else -events[-1].number
+    last_number = events[-1].number if events else begin
+    next_number = -last_number if not is_finished else end if user_scope is None else last_number
     if after >= 0:
         (until,) = mirror.execute("SELECT at FROM _changes ORDER BY id LIMIT 1").fetchone() or (now,)
         events.insert(

@@ -368,6 +368,21 @@ def test_a_reader_behind_the_stored_changes_gets_a_gap_and_then_the_calls(office
     assert read(office, f"?after={own_next}", ann) == ([], own_next)
 
 
+def test_a_key_of_one_user_gets_no_number_of_other_changes(office: SharedApp) -> None:
+    carol = office.add_key("carol", user=1000007)
+    _, first = read(office, key=carol)
+    assert first.endswith("-0"), "no call of Carol has changed"
+    ann = office.add_key("ann", user=ANN)
+    _, first_of_ann = read(office, key=ann)
+    for _ in range(5):
+        announce(office, 102, "call.updated", changed=["charge"])
+    assert read(office, key=carol)[1] == first
+    office.mirror_db.write(lambda tx: change_log.prune(tx, 2))
+    for key, cursor in ((carol, first), (ann, first_of_ann)):
+        assert read(office, key=key)[1] == cursor
+        assert read(office, f"?after={cursor}", key) == ([], cursor), "deleted changes of Bob are no gap"
+
+
 def test_the_pause_before_a_response_reveals_no_other_calls_and_sends_nothing_to_a_revoked_key(
     office: SharedApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -60,3 +60,14 @@ def list_changed(
     values = {"after": after, "up_to": up_to, "user": user_scope, "limit": limit}
     rows = connection.execute(_CHANGED if user_scope is None else _CHANGED_OF_USER, values)
     return [ChangedCall(row[0], row[1], bool(row[2]), row[3]) for row in rows]
+
+
+def find_last_change(connection: sqlite3.Connection, up_to: int, user_id: int) -> int:
+    """Return the number of the last change of a call of a platform user, at most `up_to`; 0 without one."""
+    last = [
+        f"coalesce((SELECT change_no FROM {table} WHERE user_id = :user AND change_no <= :up_to"
+        " ORDER BY change_no DESC LIMIT 1), 0)"
+        for table in ("_calls", "_left_calls")
+    ]
+    row = connection.execute(f"SELECT max({', '.join(last)})", {"user": user_id, "up_to": up_to}).fetchone()
+    return int(row[0])
