@@ -161,10 +161,13 @@ def _read_rule() -> TextRule:
             _list_templates(connection),
         )
     delay_text, template_id = form.get("delay", "").strip(), parse_id(form.get("template", ""))
+    while_line = next((value for value in get_args(WhileLine) if value == form.get("while")), None)
+    if while_line is None:
+        raise DomainError("Choose when the rule applies.")
     rule = TextRule(
         form.get("id", 0, type=int),
         form.get("line", ""),
-        next((value for value in get_args(WhileLine) if value == form.get("while")), "always"),
+        while_line,
         template_id,
         "" if template_id is not None else form.get("text", "").replace("\r\n", "\n").strip(),
         int(delay_text) if delay_text.isdecimal() and len(delay_text) <= 2 else -1,

@@ -59,6 +59,7 @@ def list_audit(app: TestApp) -> list[str]:
         ({"text": " "}, "Enter a text or choose a template."),
         ({"template": "6"}, "This template was removed."),
         ({"text": "Hi {name}"}, "The placeholder {name} does not exist. Use {line} or {opens}."),
+        ({"while": "later"}, "Choose when the rule applies."),
         ({"while": "open"}, "{opens} is for callers while closed."),
         # {line} is '020 7946 0002' and {opens} at most '30 September 09:00'.
         ({"text": "a" * 450 + "{line}{opens}"}, "this one has 481 (7-bit)."),
