@@ -40,7 +40,7 @@ CREATE TABLE _calls (
     group_name TEXT, user_id INTEGER, user_name TEXT, extension TEXT, context TEXT, t_cause TEXT,
     charge REAL, legs INTEGER NOT NULL, recordings INTEGER NOT NULL, voicemails INTEGER NOT NULL,
     cdrs INTEGER NOT NULL, sources TEXT NOT NULL, change_no INTEGER NOT NULL,
-    -- 1: the end was past when the call was first stored, so its facts are no events (`events.py`)
+    -- 1: the end was past when the call was first stored, so its facts are no events (call_events.py)
     is_past INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 

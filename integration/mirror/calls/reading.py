@@ -199,7 +199,7 @@ def _make_cdr(row: Sequence[object]) -> Cdr:
     """Convert a row with CDR_COLUMNS.
 
     Values of the usual types are converted here and not by a function of their own, because this runs for
-    each of a million records.
+    each of a million records. A damaged text is read with lone surrogates.
     """
     numbers = [
         value if value.__class__ is int or value is None else parse_int(value) for value in row[_CDR_INTEGERS]
