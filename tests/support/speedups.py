@@ -20,7 +20,7 @@ from jinja2 import BytecodeCache, Environment
 from jinja2.bccache import Bucket
 from werkzeug.routing import Rule
 
-from integration.core import retry_delays
+from integration.core import clock, retry_delays
 from integration.mirror.derived import declaration
 from integration.sqlite import migrations
 from integration.sqlite.migrations import Step
@@ -124,7 +124,9 @@ def share_schemas() -> None:
         if of_product and fresh and name in kept:
             kept[name].backup(connection)
             if name == "mirror.db":
-                connection.execute("UPDATE _meta SET value = ? WHERE key = 'epoch'", (secrets.token_hex(8),))
+                # As for a new file: tests move the clock.
+                for key, value in (("epoch", secrets.token_hex(8)), ("events since", clock.utc_text())):
+                    connection.execute("UPDATE _meta SET value = ? WHERE key = ?", (value, key))
             return
         prepare(connection, name, steps, create)
         if of_product and fresh:
