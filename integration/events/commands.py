@@ -35,14 +35,16 @@ def replay_events(context: AppContext, arguments: Arguments, progress: Progress)
     """Replay the events from `since` to before `until` (UTC text, or None)."""
     number = _require(context, arguments).id
     with context.app_db.read() as connection:
-        events = delivery_log.list_events(connection, number, arguments["since"], arguments["until"])
+        attempts = delivery_log.list_first_attempts(
+            connection, number, arguments["since"], arguments["until"]
+        )
 
     def report(done: int) -> bool:
-        progress(done=done, total=len(events))
+        progress(done=done, total=len(attempts))
         return progress.can_continue
 
     _record(context, "outgoing webhook replayed", arguments)
-    return {"delivered": context.deliveries.replay(number, events, report), "total": len(events)}
+    return {"delivered": context.deliveries.replay(number, attempts, report), "total": len(attempts)}
 
 
 @command("events.rotate")

@@ -114,26 +114,31 @@ class Deliveries:
         with self._request_locks[subscription.id]:
             return self._send_and_record(subscription, event, "test")
 
-    def replay(self, number: int, events: list[Event], report: Callable[[int], bool] = lambda _: True) -> int:
-        """Send `events` with the present data; the cursor does not move. Returns how many were delivered.
+    def replay(self, number: int, attempts: list[int], report: Callable[[int], bool] = lambda _: True) -> int:
+        """Send the events of `attempts` of the log with the present data; the cursor does not move.
 
-        `report` receives the number delivered so far, and returns whether to continue. Raises DomainError
-        after the first failure.
+        `report` receives the number delivered so far, and returns whether to continue. Returns how many were
+        delivered, without those that were deleted from the log. Raises DomainError after the first failure.
         """
-        for count, event in enumerate(events):
+        count = 0
+        for attempt in attempts:
             if not report(count):
-                return count
+                break
             with self._request_locks[number]:
                 with self.app_db.read() as app:
                     subscription = subscriptions.find(app, number)
+                    found = delivery_log.find_event(app, attempt)
                 if subscription is None:
                     raise DomainError("This outgoing webhook was removed.")
-                outcome = self._send_and_record(subscription, event, "replay")
+                if found is None:
+                    continue
+                outcome = self._send_and_record(subscription, found[1], "replay")
             if outcome.error:
                 raise DomainError(
-                    f"{count:,} of {len(events):,} events were delivered. Then one failed: {outcome.error}."
+                    f"{count:,} of {len(attempts):,} events were delivered. Then one failed: {outcome.error}."
                 )
-        return len(events)
+            count += 1
+        return count
 
     def skip(self, number: int) -> Event:
         """Set the event that failed last aside and return it. Raises DomainError without one."""

@@ -131,16 +131,16 @@ def list_statuses(connection: sqlite3.Connection, subscription_id: int, event_id
     return [row[0] for row in rows]
 
 
-def list_events(
+def list_first_attempts(
     connection: sqlite3.Connection, subscription_id: int, since: str, until: str | None = None
-) -> list[Event]:
-    """Return the events of the log from `since` to before `until` (UTC text), oldest first."""
+) -> list[int]:
+    """Return the first attempt of each event of the log from `since` to before `until` (UTC text)."""
     rows = connection.execute(
-        "SELECT event FROM event_attempts WHERE subscription_id = ? AND event_at >= ? AND event_at < ?"
-        " AND purpose = 'delivery' GROUP BY event_id ORDER BY min(id)",
+        "SELECT min(id) FROM event_attempts WHERE subscription_id = ? AND event_at >= ? AND event_at < ?"
+        " AND purpose = 'delivery' GROUP BY event_id ORDER BY 1",
         (subscription_id, since, until or "9999"),
     )
-    return [_read_event(row[0]) for row in rows]
+    return [row[0] for row in rows]
 
 
 def find_event(connection: sqlite3.Connection, attempt_id: int) -> tuple[int, Event] | None:

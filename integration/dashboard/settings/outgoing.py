@@ -19,7 +19,7 @@ from integration.dashboard.site.confirmation import requires_confirmation
 from integration.dashboard.site.guard import audit_action
 from integration.dashboard.system.work import start_job
 from integration.events import delivery_log, subscriptions
-from integration.events.feed import CALL_KINDS, CALLBACK_KINDS, MESSAGE_KINDS, Event
+from integration.events.feed import CALL_KINDS, CALLBACK_KINDS, MESSAGE_KINDS
 from integration.events.subscriptions import Subscription
 from integration.mirror.page_queries.call_view import parse_day
 
@@ -128,7 +128,7 @@ def replay_attempt(attempt: int) -> Response:
         found = delivery_log.find_event(connection, attempt)
     if found is None:
         raise DomainError("This entry was deleted from the log.")
-    return _start_replay(_require(found[0]), [found[1]])
+    return _start_replay(_require(found[0]), [attempt])
 
 
 @blueprint.post("/replay")
@@ -142,19 +142,20 @@ def replay_days() -> Response:
     zone = ZoneInfo(app_context().settings.dashboard.timezone)
     since, until = clock.midnight(first, zone), clock.midnight(last + timedelta(days=1), zone)
     with app_context().app_db.read() as connection:
-        events = delivery_log.list_events(connection, subscription.id, since, until)
-    return _start_replay(subscription, events)
+        attempts = delivery_log.list_first_attempts(connection, subscription.id, since, until)
+    return _start_replay(subscription, attempts)
 
 
-def _start_replay(subscription: Subscription, events: list[Event]) -> Response:
+def _start_replay(subscription: Subscription, attempts: list[int]) -> Response:
     deliveries = app_context().deliveries
 
     def work(report_progress: ProgressCallback) -> str:
         def report(done: int) -> bool:
-            report_progress(subscription.name, done, len(events))
+            report_progress(subscription.name, done, len(attempts))
             return True
 
-        return f"{subscription.name}: {deliveries.replay(subscription.id, events, report):,} events delivered"
+        count = deliveries.replay(subscription.id, attempts, report)
+        return f"{subscription.name}: {count:,} events delivered"
 
     start_job(JOB_NAME, "outgoing webhook replayed", work)
     return redirect_to(PATH, anchor="log")
