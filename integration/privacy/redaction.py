@@ -1,7 +1,8 @@
 """Hide the numbers and names of other persons in the stored data of one telephone number.
 
 In fields of numbers everything but the person's number is hidden, in names everything but the person's names.
-Other texts keep what remains without other numbers, e-mail addresses, and names that are stored anywhere.
+Other texts keep what remains without other numbers, e-mail addresses, and the names of contacts, users and
+others in the person's records.
 """
 
 from __future__ import annotations
