@@ -96,7 +96,13 @@ def mark_unlisted_messages(app_db: Database, mirror_db: Database) -> None:
     """
     with app_db.read() as connection:
         (newest,) = connection.execute("SELECT coalesce(max(at), '') FROM opt_outs").fetchone()
-    mirror_db.write(lambda tx: due.mark(tx, RECEIVED_MESSAGES.name, [(newest, ALL_TIMES[1])]))
+    unlisted = (newest, ALL_TIMES[1])
+
+    def work(tx: Transaction) -> None:
+        if RECEIVED_MESSAGES.list_keys(tx.connection, unlisted, 1):
+            due.mark(tx, RECEIVED_MESSAGES.name, [unlisted])
+
+    mirror_db.write(work)
 
 
 def follow_messages(context: AppContext) -> None:

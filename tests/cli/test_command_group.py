@@ -66,7 +66,6 @@ def test_help_of_each_command_imports_only_what_its_options_need(start: Start) -
         "phonenumbers",
         "sqlite_utils",
         "xlsxwriter",
-        "orjson",
     }
     heavy |= {"granian", "apscheduler", "rich", "pyarrow", "integration.factory", "integration.app_schema"}
     assert heavy.isdisjoint(help_texts.out[0].split())
