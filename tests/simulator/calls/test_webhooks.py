@@ -10,6 +10,7 @@ import threading
 import pytest
 import trustme
 
+from tests.support.harness import wait_for
 from tests.support.simulator_client import sample
 
 # Keys of every call event in captures. Most samples come from the documentation and lack them.
@@ -88,15 +89,18 @@ def test_a_webhook_without_a_2xx_response_is_retried_until_the_last_gap(begin, r
     client.control("POST", "/sms", json={"message": "again"})
     received = receiver.wait_for(3)
     assert received[0] == received[1] == received[2]
-    client.control("POST", "/webhooks/wait", json={"seconds": 25})
+
+    def list_states():
+        return [delivery["state"] for delivery in client.control("GET", "/webhooks")["data"]]
+
+    # The sender reads a response after the receiver has sent it.
+    wait_for(lambda: list_states() == ["delivered"], "the end of the delivery")
     (delivery,) = client.control("GET", "/webhooks")["data"]
-    assert delivery["state"] == "delivered"
     assert [attempt["status"] for attempt in delivery["tries"]] == [500, 404, 200]
     receiver.answers[:] = [500] * 9
     client.control("POST", "/sms", json={})
     receiver.wait_for(6)
-    client.control("POST", "/webhooks/wait", json={"seconds": 25})
-    assert client.control("GET", "/webhooks")["data"][1]["state"] == "failed"
+    wait_for(lambda: list_states() == ["delivered", "failed"], "the last attempt")
 
 
 def test_webhooks_over_https_need_a_trusted_certificate(begin, tmp_path):
