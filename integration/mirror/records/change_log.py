@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import logging
 import secrets
 import sqlite3
 from pathlib import Path
 
 from integration.core import clock
+from integration.core.errors import StorageError
 from integration.sqlite.database import Database
 from integration.sqlite.transaction import Change, Transaction
+
+log = logging.getLogger(__name__)
 
 MAX_EVENT_AGE_SECONDS = 12 * 3600
 """Seconds after the end of a call, or after a message, in which it is an event when it is first stored."""
@@ -93,21 +97,28 @@ def follow_file(mirror_db: Database) -> None:
     boot = BOOT_ID.read_text().strip() if BOOT_ID.exists() else ""
     file = f"{boot} {mirror_db.path.stat().st_ino}"
 
-    def work(tx: Transaction) -> None:
+    def work(tx: Transaction) -> bool:
         stored = dict(
             tuple(row)
             for row in tx.execute("SELECT key, value FROM _meta WHERE key IN ('file', 'clean stop')")
         )
+        if stored == {"file": file}:
+            return False
         previous = stored.get("file", "")
         is_other_file = previous.rpartition(" ")[2] != file.rpartition(" ")[2]
         if is_other_file or (previous != file and "clean stop" not in stored):
             renew_epoch(tx.connection)
         tx.execute("INSERT OR REPLACE INTO _meta VALUES ('file', ?)", (file,))
         tx.execute("DELETE FROM _meta WHERE key = 'clean stop'")
+        return "clean stop" in stored
 
-    mirror_db.write(work)
-    # Synced before any change, or a power failure could bring back the mark together with an older state.
-    mirror_db.run_exclusive(lambda writer: writer.execute("PRAGMA wal_checkpoint(FULL)").fetchone())
+    # Pages work on a full disk too. A worker that replaces a killed one writes nothing.
+    try:
+        if mirror_db.write(work):
+            # Synced before any change, or a power failure could bring back the mark with an older state.
+            mirror_db.run_exclusive(lambda writer: writer.execute("PRAGMA wal_checkpoint(FULL)").fetchone())
+    except StorageError as error:
+        log.warning("programs may miss changes after a power failure, because of this start: %s", error)
 
 
 def record_clean_stop(tx: Transaction) -> None:
