@@ -13,7 +13,7 @@ DATABASES = ("inbox.db", "mirror.db", "house.db")
 TIME_COLUMNS = {
     "_leg_events": frozenset({"received_at"}),
     "_legs": frozenset(),
-    "_calls": frozenset({"change_no"}),
+    "_calls": frozenset({"change_no", "is_past"}),
 }
 """Tables computed from events, with their columns that depend on the time of processing."""
 

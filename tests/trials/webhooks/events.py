@@ -20,6 +20,8 @@ from tests.trials.tools.databases import query_rows
 from tests.trials.trial import NO_TRAFFIC, Trial, await_new_worker, await_sync, kill_worker
 
 SCRIPTS = ("plain_answered", "ring_group_answered", "ring_group_missed")
+SEEDED_PAUSE_SECONDS = 6.0
+"""Seconds without a receiver, so that the planted bug loses all events of a call."""
 CALLS_BETWEEN_KILLS = 5
 
 
@@ -37,7 +39,7 @@ class Events(Trial):
     size_option, size = "--kills", 50
     bugs, symptoms = ("store_cursor_early",), ("the receiver has the end of each call",)
     plants = ("retry_events_soon",)
-    short = ("--kills 6", "--kills 6 --seed-bug")
+    short = ("--kills 6", "--kills 3 --seed-bug")
     long = LongForm(
         promises=("P31",),
         rounds=("--kills 50",),
@@ -100,13 +102,16 @@ class Events(Trial):
             if number == self.options.size // 2:
                 self._lose_commits()
             else:
-                self._kill(self.random.choice(["worker", "product", "receiver", "receiver"]))
+                victims = ["receiver"] if self.is_seeded else ["worker", "product", "receiver", "receiver"]
+                self._kill(self.random.choice(victims))
         self.stopping.set()
 
     def _kill(self, what: str) -> None:
         self.kills[what] += 1
         if what == "receiver":
             self.receiver.kill()
+            if self.is_seeded:
+                threading.Event().wait(SEEDED_PAUSE_SECONDS)
             self._start_receiver()
         elif what == "worker":
             await_new_worker(self.product, kill_worker(self.product))

@@ -188,7 +188,9 @@ class Order(Trial):
 def _restore(row: dict[str, Any], script: Script, number: int) -> dict[str, Any]:
     """Return a row with the ids and the caller of the script."""
     legs, caller = script.list_legs(number), get_caller(number)
-    row.pop("change_no", None)
+    # Both depend on the time at which the call was first known.
+    for name in ("change_no", "is_past"):
+        row.pop(name, None)
     if "attempts" in row:  # An item of the call-back list, whose id depends on the order.
         row.pop("id")
     for name, value in row.items():
