@@ -141,10 +141,8 @@ def read_events(
 ) -> Batch:
     """Return at most `limit` events after the cursor number `after`, and before them GAP if changes are lost.
 
-    A reader with a user scope has lost something if a call of this user changed since.
-
     `kinds`: those of KINDS that the reader gets. After a gap, readers of any kind of CALL_KINDS get the
-    calls.
+    calls. A reader with a user scope has lost changes only if calls of this user are among them.
     """
     oldest, newest = change_log.find_bounds(mirror)
     has_lost_changes = after < oldest - 1 and (

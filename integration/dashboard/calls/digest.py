@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import date, timedelta
 from typing import IO, Any
 
 from flask import Flask
@@ -57,7 +57,6 @@ def write_digest(app: Flask, run: ExportRun, incomplete_reason: str | None, file
     with app.app_context():
         page = app.jinja_env.get_template("digest.html").render(
             **story,
-            name=run.job.name,
             figures=list(_list_figures(totals, story["earlier_totals"] if story["is_compared"] else None)),
             open_count=open_count,
             text_count=text_count,
@@ -78,7 +77,7 @@ def write_digest(app: Flask, run: ExportRun, incomplete_reason: str | None, file
     return totals.calls
 
 
-def _find_period(run: ExportRun, end_of_previous: Any) -> Period:
+def _find_period(run: ExportRun, end_of_previous: date | None) -> Period:
     """Return the days of a digest: those of its period, and earlier ones that no digest has covered."""
     days = run.calendar_period
     first, last = days.first_day, days.end_day - timedelta(days=1)
