@@ -27,6 +27,7 @@ def add_subscription(context: AppContext, arguments: Arguments, _: Progress) -> 
 @command("events.test")
 def send_test(context: AppContext, arguments: Arguments, _: Progress) -> Result:
     outcome = context.deliveries.test(_require(context, arguments))
+    _record(context, "outgoing webhook tested", arguments)
     return {"status": outcome.status, "error": outcome.error}
 
 

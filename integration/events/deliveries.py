@@ -7,6 +7,7 @@ never loses one.
 
 from __future__ import annotations
 
+import logging
 import secrets
 import sqlite3
 import threading
@@ -49,6 +50,8 @@ from integration.settings.base_url import find_base_url
 from integration.settings.model import Settings
 from integration.sqlite.database import Database
 from integration.sqlite.transaction import Transaction
+
+log = logging.getLogger(__name__)
 
 NAME = "outgoing webhooks"
 """Name of the consumer and of its health check."""
@@ -141,26 +144,28 @@ class Deliveries:
         return count
 
     def skip(self, number: int) -> Event:
-        """Set the event that failed last aside and return it. Raises DomainError without one."""
-        with self._request_locks[number]:
-            with self.app_db.read() as app:
-                subscription = subscriptions.find(app, number)
+        """Set the event that failed last aside and return it. Raises DomainError without one.
+
+        Does not wait for a running request, whose result then changes only the log.
+        """
+        with self.app_db.read() as app:
+            subscription = subscriptions.find(app, number)
+        steps: list[Step] = []
+        if subscription is not None and subscription.tries:
+            position, steps = self._read_steps(subscription)
+
+        def work(tx: Transaction) -> None:
             # A retry can have succeeded since the user decided to skip its event.
-            steps: list[Step] = []
-            if subscription is not None and subscription.tries:
-                steps = self._read_steps(subscription)[1]
-            if not steps:
+            found = subscriptions.find(tx.connection, number)
+            if not steps or found is None or not found.tries or found.position != position:
                 raise DomainError("No failed event waits for this outgoing webhook.")
-            event, next_position = steps[0]
+            outcome = Outcome(None, "", "skipped by a user", 0.0)
+            delivery_log.record(tx, number, steps[0][0], "delivery", "set aside", outcome)
+            subscriptions.advance(tx, number, steps[0][1], is_delivered=False)
 
-            def work(tx: Transaction) -> None:
-                outcome = Outcome(None, "", "skipped by a user", 0.0)
-                delivery_log.record(tx, number, event, "delivery", "set aside", outcome)
-                subscriptions.advance(tx, number, next_position, is_delivered=False)
-
-            self.app_db.write(work)
+        self.app_db.write(work)
         self.consumer.wake()
-        return event
+        return steps[0][0]
 
     # --- the consumer ----------------------------------------------------------------------------------
 
@@ -267,6 +272,9 @@ class Deliveries:
 
             def work(tx: Transaction) -> None:
                 delivery_log.record(tx, number, event, "delivery", state, outcome)
+                found = subscriptions.find(tx.connection, number)
+                if found is None or found.position != position:
+                    return  # A user has skipped the event.
                 if state == "failed":
                     has_ended = outcome.status == ENDED
                     subscriptions.mark_failed(tx, subscription, outcome.error or "", has_ended=has_ended)
@@ -343,18 +351,29 @@ def follow_epoch(mirror_db: Database, app_db: Database) -> None:
     A start calls this before anything is written to mirror.db.
     """
     with mirror_db.read() as mirror, app_db.read() as app:
-        cursor, outdated = newest_cursor(mirror, app), list[Subscription]()
+        cursor = newest_cursor(mirror, app)
         for subscription in subscriptions.list_all(app):
+            since = subscription.states_since
             try:
                 parse_cursor(mirror, subscription.cursor)
             except UnknownCursor:
-                outdated.append(subscription)
-    for subscription in outdated:
-        last = clock.parse_utc(subscription.delivered_at or subscription.created_at)
-        assert last is not None
-        since = subscription.states_since or clock.utc_text(last - timedelta(seconds=SECONDS_BEFORE_GAP))
-        position = Position(cursor, since, BEFORE_GAP)
-        app_db.write(partial(subscriptions.move, subscription=subscription, position=position))
+                since = since or _find_gap_begin(subscription)
+                position = Position(cursor, since, BEFORE_GAP)
+                app_db.write(partial(subscriptions.move, subscription=subscription, position=position))
+            if since:
+                log.info(
+                    "outgoing webhook %s: events are missing after a restore, a rebuild or a power failure;"
+                    " the calls since %s follow as soon as all CDRs are read",
+                    subscription.name,
+                    since,
+                )
+
+
+def _find_gap_begin(subscription: Subscription) -> str:
+    """Return the time (UTC text) since which a subscription of an old epoch gets the calls."""
+    last = clock.parse_utc(subscription.delivered_at or subscription.created_at)
+    assert last is not None
+    return clock.utc_text(last - timedelta(seconds=SECONDS_BEFORE_GAP))
 
 
 def _read_states(mirror: sqlite3.Connection, subscription: Subscription) -> list[Step]:

@@ -11,6 +11,7 @@ import pytest
 import requests
 from standardwebhooks import Webhook
 
+from integration.access import audit
 from integration.core import clock
 from integration.core.commands import Progress, find_handler
 from integration.core.errors import DomainError
@@ -18,7 +19,9 @@ from integration.events import delivery_log, subscriptions
 from integration.mirror.records import change_log
 from tests.events.conftest import sign
 from tests.support.harness import ROOT, keep_port, wait_for
-from tests.support.people import CALLER
+from tests.support.people import ALICE, CALLER
+
+PAGE = "/settings/outgoing"
 
 
 def test_a_signed_request_has_the_present_call_and_nothing_is_sent_twice(app, webhooks):
@@ -106,26 +109,33 @@ def test_a_receiver_with_410_ends_its_subscription_at_once(app, webhooks):
     assert webhooks.log() == [("delivery", "failed", 410)]
 
 
-def test_an_event_that_waits_is_skipped_on_request(app, webhooks):
+def test_a_running_request_delays_neither_skip_nor_test(app, webhooks, frozen_clock):
     webhooks.add()
-    webhooks.statuses["/crm"] = [500]
+    number, browser = webhooks.find().id, app.log_in()
     webhooks.announce(7, 8)
-    webhooks.deliver()
-    number = webhooks.find().id
-    assert app.context.deliveries.skip(number).key == 7
-    webhooks.deliver()
-    assert webhooks.calls()[-1] == ("call.ended", 8)
     with pytest.raises(DomainError, match="No failed event"):
         app.context.deliveries.skip(number)
-
-
-def test_only_an_event_that_has_failed_is_skipped(app, webhooks):
-    webhooks.add()
-    webhooks.announce(7)
-    with pytest.raises(DomainError, match="No failed event"):
-        app.context.deliveries.skip(webhooks.find().id)
+    webhooks.statuses["/crm"] = [500]
     webhooks.deliver()
-    assert webhooks.log() == [("delivery", "delivered", 200)]
+    webhooks.hanging.add("/crm")
+    frozen_clock.advance(seconds=5)
+    app.context.deliveries.run()
+    wait_for(lambda: len(webhooks.requests()) == 2, "the request that hangs", 10)
+    assert "Testing" in browser.post(f"{PAGE}/{number}/test").text
+    assert "Set aside" in browser.post(f"{PAGE}/{number}/skip").text
+    assert webhooks.log() == [("delivery", "failed", 500), ("delivery", "set aside", None)]
+    webhooks.released.set()
+    wait_for(lambda: "accepted the test with 200" in browser.get(PAGE).text, "the test", 10)
+    webhooks.deliver()
+    assert sorted(webhooks.calls()) == [("call.ended", 7)] * 2 + [("call.ended", 8), ("test", 0)]
+    find_handler("events.test")(app.context, {"name": "crm"}, None)
+    tests = [entry for entry in audit.list_newest(app.app_db) if entry.what == "outgoing webhook tested"]
+    assert [(entry.who, entry.result) for entry in tests] == [
+        ("command line", "done"),
+        (ALICE.email, "done"),
+        (ALICE.email, "begun"),
+    ]
+    assert "Set aside" not in browser.get(PAGE).text, "the running request has delivered the event"
 
 
 def test_a_refusal_after_other_failures_is_the_first_of_six(app, webhooks, frozen_clock):
@@ -193,9 +203,8 @@ def test_the_old_secret_signs_for_a_day_after_a_rotation(app, webhooks, frozen_c
     assert second.headers["webhook-signature"] == sign(second, new)
 
 
-def test_a_new_epoch_sends_a_gap_and_the_calls_since_an_hour_before(app, webhooks, frozen_clock):
+def test_a_new_epoch_sends_a_gap_and_the_calls_since_an_hour_before(app, webhooks, frozen_clock, caplog):
     frozen_clock.set("2026-03-04 10:00:00")
-    app.put("cdrs")
     webhooks.add("crm", "call.ringing")
     webhooks.add("texts", "message.received")
     app.call(1, "2026-03-04 08:00:00")
@@ -204,8 +213,17 @@ def test_a_new_epoch_sends_a_gap_and_the_calls_since_an_hour_before(app, webhook
     webhooks.deliver()
     frozen_clock.set("2026-03-04 15:00:00")
     app.mirror_db.write(lambda tx: change_log.renew_epoch(tx.connection))
-    app.restart()
+    caplog.set_level("INFO")
+    for _ in range(2):
+        caplog.clear()
+        app.restart()
+        assert "webhook crm: events are missing" in caplog.text
+        assert "the calls since 2026-03-04 09:00:00 follow as soon as all CDRs are read" in caplog.text
     webhooks.announce(4, event="call.ringing")
+    webhooks.deliver()
+    assert len(webhooks.received()) == 1
+    assert "as soon as all call records are read" in app.log_in().get(PAGE).text
+    app.put("cdrs")
     webhooks.deliver()
     webhooks.deliver()
     gap, *later = webhooks.received()[1:]

@@ -25,12 +25,15 @@ from integration.mirror.page_queries.call_view import parse_day
 
 PATH = "/settings/outgoing"
 JOB_NAME = "replay of events"
+TEST_JOB = "test of outgoing webhook "
+"""Beginning of the names of jobs; the id of the webhook follows."""
 PAGE_SIZE = 50
 
 blueprint = Blueprint("settings_outgoing", __name__, url_prefix=PATH)
 
 
 def _render_page(**values: Any) -> str:
+    jobs = current_jobs().last_by_name
     with app_context().app_db.read() as connection:
         webhooks = subscriptions.list_all(connection)
         set_aside = delivery_log.list_set_aside(connection)
@@ -44,7 +47,8 @@ def _render_page(**values: Any) -> str:
         set_aside=set_aside,
         log=log[:PAGE_SIZE],
         older=log[PAGE_SIZE - 1].id if len(log) > PAGE_SIZE else None,
-        replay=current_jobs().last_by_name.get(JOB_NAME),
+        replay=jobs.get(JOB_NAME),
+        tests=[jobs[name] for one in webhooks if (name := f"{TEST_JOB}{one.id}") in jobs],
         **values,
     )
 
@@ -96,10 +100,17 @@ def remove(number: int) -> Response:
 @blueprint.post("/<int:number>/test")
 @requires_admin(_render_page)
 def send_test(number: int) -> Response:
-    subscription = _require(number)
-    outcome = app_context().deliveries.test(subscription)
-    audit_action("outgoing webhook tested", subscription.name)
-    return redirect_to(PATH, tested=outcome, tested_name=subscription.name)
+    """Send a test on a background job, which waits for a running request."""
+    subscription, deliveries = _require(number), app_context().deliveries
+
+    def work(_: ProgressCallback) -> str:
+        outcome = deliveries.test(subscription)
+        if outcome.error:
+            raise DomainError(f"Test of “{subscription.name}” failed: {outcome.error}")
+        return f"The receiver of “{subscription.name}” accepted the test with {outcome.status}."
+
+    start_job(f"{TEST_JOB}{number}", "outgoing webhook tested", work)
+    return redirect_to(PATH, anchor="log")
 
 
 @blueprint.post("/<int:number>/enable")
