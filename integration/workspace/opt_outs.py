@@ -16,7 +16,7 @@ from integration.core.errors import DomainError
 from integration.core.number_variants import ERASED
 from integration.mirror.derived import due
 from integration.mirror.derived.declaration import ALL_TIMES, JOIN_RANGES, Range, to_json
-from integration.mirror.derived.received_messages import RECEIVED_MESSAGES
+from integration.mirror.derived.followed_by_app_db import RECEIVED_MESSAGES
 from integration.mirror.page_queries import messages, search_index
 from integration.mirror.privacy.erasure_gate import ErasureGate
 from integration.sqlite.database import Database

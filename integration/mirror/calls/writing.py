@@ -14,7 +14,7 @@ from integration.mirror.calls.joins import JoinedCall
 from integration.mirror.calls.outcomes import CallRow
 from integration.mirror.calls.schema import CHANGED_LEGS, build_insert_sql, build_update_sql
 from integration.mirror.derived import due, report_sums
-from integration.mirror.derived.callback_calls import CALLBACKS
+from integration.mirror.derived.followed_by_app_db import CALLBACKS
 from integration.mirror.derived.search_index import SEARCH
 from integration.mirror.records import change_log
 from integration.sqlite.transaction import Transaction
@@ -27,7 +27,6 @@ than the stream of a live page holds, and the page reloaded again and again.
 """
 
 _DUE_INDEX = CallRow._fields.index("due_at")
-_STARTED_INDEX = CallRow._fields.index("started_at")
 STORED_COLUMNS = CallRow._fields[:_DUE_INDEX]
 """Columns of `_calls` that are computed. A timer in `_due` has `due_at`."""
 _INSERT_CALL, _UPDATE_CALL = (

@@ -11,7 +11,7 @@ from functools import partial
 from integration.core.ids import id_list
 from integration.mirror.calls.writing import renew_calls
 from integration.mirror.derived.declaration import (
-    ALL_IDS,
+    CALL_IDS,
     JOIN_RANGES,
     Derived,
     Range,
@@ -19,9 +19,9 @@ from integration.mirror.derived.declaration import (
     Source,
     to_json,
 )
+from integration.mirror.derived.search_index import CALLS_OF_LEGS, NOTE_SOURCE, TRANSCRIPT_SOURCES
 from integration.sqlite.transaction import Transaction
 
-_CALLS_OF_LEGS = "SELECT DISTINCT call_id AS key FROM _legs WHERE leg_id IN ({})"
 _WITH_DETAIL = {
     "transcript": "SELECT call_id FROM _legs JOIN monitors ON live_id = +leg_id"
     " WHERE call_id IN (SELECT value FROM json_each(?1)) AND coalesce(transcript, summary) IS NOT NULL"
@@ -50,54 +50,18 @@ def _renew(name: str, tx: Transaction, ranges: Sequence[Range], _rules: Rules) -
 
 def _declare(name: str, title: str, *sources: Source) -> Derived:
     """Declare a detail. `name` is its entry in `changed` of an event."""
-    return Derived(
-        name,
-        title,
-        "calls",
-        keys=("SELECT id FROM _calls WHERE id",),
-        all_keys=ALL_IDS,
-        tables=(),
-        sources=sources,
-        compute=None,
-        describe_rules=None,
-        rebuild=partial(_renew, name),
-        in_transaction=50,
-    )
+    rebuild = partial(_renew, name)
+    return Derived(name, title, "calls", CALL_IDS, sources, rebuild=rebuild, in_transaction=50)
 
 
 CALL_DETAILS = (
     _declare(
         "labels",
         "Labels of calls",
-        Source("cdrs", ("labels",), _CALLS_OF_LEGS.format("{row}.live_id"), "{row}.labels <> '[]'"),
+        Source("cdrs", ("labels",), CALLS_OF_LEGS.format("{row}.live_id"), "{row}.labels <> '[]'"),
     ),
-    _declare(
-        "notes",
-        "Notes of calls",
-        Source(
-            "_below",
-            ("doc",),
-            "SELECT DISTINCT leg.call_id AS key FROM cdrs JOIN _legs AS leg ON leg.leg_id = cdrs.live_id"
-            " WHERE cdrs.id = {row}.key",
-            "{row}.collection = 'cdrs' AND {row}.name = 'notes'",
-        ),
-    ),
-    _declare(
-        "transcript",
-        "Transcripts of calls",
-        Source(
-            "monitors",
-            ("transcript", "summary"),
-            _CALLS_OF_LEGS.format("{row}.live_id"),
-            "{row}.transcript IS NOT NULL OR {row}.summary IS NOT NULL",
-        ),
-        Source(
-            "voicemessages",
-            ("transcript",),
-            _CALLS_OF_LEGS.format("{row}.live_id, {row}.parent_live_id"),
-            "{row}.transcript IS NOT NULL",
-        ),
-    ),
+    _declare("notes", "Notes of calls", NOTE_SOURCE),
+    _declare("transcript", "Transcripts of calls", *TRANSCRIPT_SOURCES),
     _declare(
         "recordings",
         "Stored audio of calls",

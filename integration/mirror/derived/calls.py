@@ -22,7 +22,7 @@ from integration.mirror.calls.outcomes import evaluate_call
 from integration.mirror.calls.schema import CHANGED_LEGS
 from integration.mirror.calls.writing import STORED_COLUMNS, write_calls
 from integration.mirror.derived import contact_numbers, due
-from integration.mirror.derived.declaration import ALL_IDS, Derived, Range, Rows, Rules, Source, Target
+from integration.mirror.derived.declaration import Derived, Range, Rows, Rules, Source, Target
 from integration.mirror.records.upsert import delete_rows
 from integration.sqlite.transaction import Transaction
 
@@ -146,8 +146,6 @@ LEGS = Derived(
         "SELECT leg_id FROM _leg_live WHERE leg_id",
         "SELECT CAST(live_id AS INTEGER) FROM cdrs WHERE live_id >= '' AND CAST(live_id AS INTEGER)",
     ),
-    all_keys=ALL_IDS,
-    tables=(),
     sources=(
         Source("cdrs", reading.CDR_COLUMNS, _LIVE_ID, "{row}.live_id > 0"),
         Source("monitors", ("id", "live_id", "user_id"), _LIVE_ID, "{row}.live_id > 0"),
@@ -164,8 +162,6 @@ LEGS = Derived(
             "{row}.seen_at IS NOT NULL OR {row}.missing_at IS NOT NULL OR {row}.gone_at IS NOT NULL",
         ),
     ),
-    compute=None,
-    describe_rules=None,
     rebuild=rebuild_calls,
     step=400,
     # The records of a page of an incremental sync, voicemail messages with two legs included.

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 
 from integration.core.ids import id_list
 from integration.mirror.derived.declaration import (
-    ALL_IDS,
     JOIN_RANGES,
     Derived,
     Range,
@@ -79,15 +78,8 @@ CONTACT_NUMBERS = Derived(
     "Numbers of contacts",
     "contacts",
     keys=("SELECT id FROM contacts WHERE id",),
-    all_keys=ALL_IDS,
+    sources=(Source("contacts", (*_COLUMNS, "_missing_since"), "{row}.id"),),
     tables=("_contact_numbers",),
-    sources=(
-        Source(
-            "contacts",
-            (*_COLUMNS, "_missing_since"),
-            "{row}.id",
-        ),
-    ),
     compute=compute_numbers,
     describe_rules=lambda rules: (READER_VERSION, rules.phone_numbers.country),
     # All: the names must be stored before calls are computed.

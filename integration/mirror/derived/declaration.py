@@ -28,6 +28,8 @@ Range = tuple[Key, Key]
 
 ALL_IDS: Range = (MIN_ID, MAX_ID)
 ALL_TIMES: Range = ("", "~")
+CALL_IDS = ("SELECT id FROM _calls WHERE id",)
+"""`Derived.keys` if they are the ids of calls."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,11 +116,11 @@ class Derived:
     title: str
     unit: str
     keys: tuple[str, ...]
-    all_keys: Range
-    tables: tuple[str, ...]
     sources: tuple[Source, ...]
-    compute: Callable[[sqlite3.Connection, Sequence[Range], Rules], list[Rows]] | None
-    describe_rules: Callable[[Rules], object] | None
+    all_keys: Range = ALL_IDS
+    tables: tuple[str, ...] = ()
+    compute: Callable[[sqlite3.Connection, Sequence[Range], Rules], list[Rows]] | None = None
+    describe_rules: Callable[[Rules], object] | None = None
     rebuild: Callable[[Transaction, Sequence[Range], Rules], None] | None = None
     step: int = 1000
     in_transaction: int = 0

@@ -386,8 +386,6 @@ REPORT_SUMS = Derived(
     "Report totals",
     "calls",
     keys=("SELECT started_at FROM _calls WHERE started_at",),
-    all_keys=ALL_TIMES,
-    tables=("_report_days", "_report_missed"),
     sources=(
         Source(
             "_calls",
@@ -414,6 +412,8 @@ REPORT_SUMS = Derived(
             "{row}.started_at",
         ),
     ),
+    all_keys=ALL_TIMES,
+    tables=("_report_days", "_report_missed"),
     compute=compute_days,
     describe_rules=lambda rules: _describe_rules(rules.counting),
     align=_align,

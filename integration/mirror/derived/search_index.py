@@ -11,7 +11,7 @@ import sqlite3
 from collections.abc import Sequence
 
 from integration.mirror.derived.declaration import (
-    ALL_IDS,
+    CALL_IDS,
     JOIN_RANGES,
     Derived,
     Range,
@@ -35,7 +35,29 @@ VERSION = 1
 
 TABLES = "CREATE VIRTUAL TABLE IF NOT EXISTS _calls_search USING fts5(text, tokenize = 'trigram');"
 
-_CALLS_OF_LEGS = "SELECT DISTINCT call_id AS key FROM _legs WHERE leg_id IN ({})"
+CALLS_OF_LEGS = "SELECT DISTINCT call_id AS key FROM _legs WHERE leg_id IN ({})"
+TRANSCRIPT_SOURCES = (
+    Source(
+        "monitors",
+        ("live_id", "transcript", "summary"),
+        CALLS_OF_LEGS.format("{row}.live_id"),
+        "{row}.transcript IS NOT NULL OR {row}.summary IS NOT NULL",
+    ),
+    Source(
+        "voicemessages",
+        ("live_id", "parent_live_id", "transcript"),
+        CALLS_OF_LEGS.format("{row}.live_id, {row}.parent_live_id"),
+        "{row}.transcript IS NOT NULL",
+    ),
+)
+"""A transcript arrives after its call, and retention deletes it earlier."""
+NOTE_SOURCE = Source(
+    "_below",
+    ("doc",),
+    "SELECT DISTINCT leg.call_id AS key FROM cdrs JOIN _legs AS leg ON leg.leg_id = cdrs.live_id"
+    " WHERE cdrs.id = {row}.key",
+    "{row}.collection = 'cdrs' AND {row}.name = 'notes'",
+)
 
 
 def compute_texts(connection: sqlite3.Connection, ranges: Sequence[Range], _rules: Rules) -> list[Rows]:
@@ -78,36 +100,17 @@ SEARCH = Derived(
     "search",
     "Search index",
     "calls",
-    keys=("SELECT id FROM _calls WHERE id",),
-    all_keys=ALL_IDS,
-    tables=("_calls_search",),
+    keys=CALL_IDS,
     sources=(
         Source(
             "_calls",
             ("id", *NUMBER_COLUMNS, *NAME_COLUMNS, "legs", "recordings", "voicemails"),
             "{row}.id",
         ),
-        # A transcript arrives after its call, and retention deletes it earlier.
-        Source(
-            "monitors",
-            ("live_id", "transcript", "summary"),
-            _CALLS_OF_LEGS.format("{row}.live_id"),
-            "{row}.transcript IS NOT NULL OR {row}.summary IS NOT NULL",
-        ),
-        Source(
-            "voicemessages",
-            ("live_id", "parent_live_id", "transcript"),
-            _CALLS_OF_LEGS.format("{row}.live_id, {row}.parent_live_id"),
-            "{row}.transcript IS NOT NULL",
-        ),
-        Source(
-            "_below",
-            ("doc",),
-            "SELECT DISTINCT leg.call_id AS key FROM cdrs JOIN _legs AS leg ON leg.leg_id = cdrs.live_id"
-            " WHERE cdrs.id = {row}.key",
-            "{row}.collection = 'cdrs' AND {row}.name = 'notes'",
-        ),
+        *TRANSCRIPT_SOURCES,
+        NOTE_SOURCE,
     ),
+    tables=("_calls_search",),
     compute=compute_texts,
     describe_rules=lambda _rules: VERSION,
     in_transaction=50,
