@@ -47,6 +47,7 @@ from integration.maintenance import content_check_job, content_repair, database_
 from integration.maintenance.content_check_job import ContentCheckJob
 from integration.maintenance.rotation import BackupRotation
 from integration.mirror import hooks, zone_offsets
+from integration.mirror import migrations as mirror_migrations
 from integration.mirror import schema as mirror_schema
 from integration.mirror.calls.store import CallStore
 from integration.mirror.derived import rebuild
@@ -106,7 +107,7 @@ COMMAND_MODULES = (
 
 DATABASE_SCHEMAS = (
     upgrade.DatabaseSchema("house.db", app_schema.MIGRATIONS, app_schema.migrate),
-    upgrade.DatabaseSchema("mirror.db", mirror_schema.MIGRATIONS, mirror_schema.prepare),
+    upgrade.DatabaseSchema("mirror.db", mirror_migrations.MIGRATIONS, mirror_schema.prepare),
     upgrade.DatabaseSchema("inbox.db", inbox_store.MIGRATIONS, inbox_store.prepare),
 )
 """Schemas of the three databases, for the upgrade of data_dir."""

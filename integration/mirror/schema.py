@@ -7,16 +7,15 @@ parameters.
 
 from __future__ import annotations
 
-import logging
 import secrets
 import sqlite3
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 from integration.catalogue import RESOURCES
 from integration.catalogue.shapes import Resource
 from integration.core import clock
-from integration.mirror import zone_offsets
+from integration.mirror import migrations, zone_offsets
 from integration.mirror.calls import schema as call_schema
 from integration.mirror.derived import contact_numbers, due, report_sums, search_index
 from integration.mirror.derived.registry import DERIVED
@@ -37,7 +36,7 @@ from integration.mirror.records import (
     schema_drift,
     subresources,
 )
-from integration.mirror.records.rows import get_key_type, quote_identifier
+from integration.mirror.records.rows import get_key_type
 from integration.mirror.sync_state import (
     collection_state,
     completeness,
@@ -45,13 +44,11 @@ from integration.mirror.sync_state import (
     media_files,
     pending_deletions,
 )
-from integration.sqlite import damage, migrations
+from integration.sqlite import damage
 from integration.sqlite.database import Database
-from integration.sqlite.migrations import Step
+from integration.sqlite.migrations import migrate
 from integration.sqlite.schema import ANY, Schema, execute_script, read_columns
 from integration.sqlite.transaction import Change
-
-log = logging.getLogger(__name__)
 
 CORE_TABLES = """
 CREATE TABLE IF NOT EXISTS _meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
@@ -98,78 +95,6 @@ INTERNAL_TABLES = (
 )
 """SQL scripts of internal tables, indexes and views, in order of execution."""
 
-
-def drop_promoted_columns(schema: Schema) -> None:
-    """Migration: drop the columns that users added for undocumented fields, with their indexes."""
-    dropped = []
-    columns_by_table = read_columns(schema)
-    for resource in list_mirrored_resources():
-        prefix = f"{resource.table}_promoted_"
-        for (index,) in schema.execute(
-            "SELECT name FROM sqlite_schema WHERE type = 'index' AND instr(name, ?) = 1", (prefix,)
-        ).fetchall():
-            schema.execute(f"DROP INDEX {quote_identifier(index)}")
-        kept = {field.name for field in resource.fields} | BOOKKEEPING.keys() | {"_n"}
-        for column in sorted(columns_by_table.get(resource.table, set()) - kept):
-            schema.execute(
-                f"ALTER TABLE {quote_identifier(resource.table)} DROP COLUMN {quote_identifier(column)}"
-            )
-            dropped.append(f"{resource.table}.{column}")
-    if dropped:
-        log.warning(
-            "the columns of promoted fields are dropped: %s; filters, column sets and schedules read these"
-            " fields from the records",
-            ", ".join(dropped),
-        )
-
-
-def drop_month_counts(schema: Schema) -> None:
-    """Migration: drop the counts of CDRs by month of an earlier version."""
-    for name in ("delete", "update"):
-        schema.execute(f"DROP TRIGGER IF EXISTS cdrs_counted_{name}")
-    for table in ("_cdr_months", "_cdr_user_months"):
-        schema.execute(f"DROP TABLE IF EXISTS {table}")
-
-
-def drop_versions(schema: Schema) -> None:
-    """Migration: drop the versions of growing collections of an earlier version."""
-    for table in record_order.ORDERED_TABLES:
-        for name in ("inserted", "deleted", "changed", "updated"):
-            schema.execute(f"DROP TRIGGER IF EXISTS {table}_{name}")
-    schema.execute("DROP TABLE IF EXISTS _versions")
-
-
-def _do_nothing(_schema: Schema) -> None:
-    """Step of an earlier version that a later one replaces."""
-
-
-MIGRATIONS: Mapping[str, Step] = {
-    "walks tell more": collection_state.add_columns,
-    "triggers of calls without conflict clauses": _do_nothing,
-    "item forms that add fields": item_forms.remove_outdated_items,
-    "notes in the search index": _do_nothing,
-    "links of item forms": item_forms.add_links,
-    "counts of CDRs by month": drop_month_counts,
-    "triggers of calls with legs and causes": _do_nothing,
-    "deleted transcripts in the search index": _do_nothing,
-    "forms of lists without ids": collection_state.add_form,
-    "calls of parties without a number": _do_nothing,
-    "calls dated 1970": _do_nothing,
-    "times of different counts": completeness.add_difference_time,
-    "columns of promoted fields": drop_promoted_columns,
-    "no counts of CDRs by month": drop_month_counts,
-    "no versions of collections": drop_versions,
-    "derived tables by declarations": due.drop_former_tables,
-    "no index of changed calls": call_schema.drop_change_index,
-    "no unread columns of legs": call_schema.drop_unread_columns,
-    "due calls by declarations": due.drop_call_backlog,
-    "one index of callers and groups": call_schema.drop_divided_index,
-    "calls of the past": call_schema.add_past_column,
-}
-"""Migration steps by name, in order.
-
-mirror.db can be rebuilt, so a step may also empty a derived table.
-"""
 
 BOOKKEEPING = {
     "_doc": str,
@@ -226,7 +151,7 @@ def open_mirror(
 
 def prepare(connection: sqlite3.Connection) -> None:
     """Migrate the schema to this version. Raises NewerDatabase."""
-    migrations.migrate(connection, "mirror.db", MIGRATIONS, _create_all)
+    migrate(connection, "mirror.db", migrations.MIGRATIONS, _create_all)
 
 
 def _create_all(schema: Schema) -> None:

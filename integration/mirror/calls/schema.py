@@ -10,7 +10,6 @@ from collections.abc import Sequence
 
 from integration.catalogue.rows import make_fields
 from integration.catalogue.shapes import Resource
-from integration.sqlite.schema import Schema
 
 CALLS = Resource(
     name="call_history",
@@ -152,29 +151,3 @@ def build_update_sql(table: str, columns: Sequence[str]) -> str:
     """
     key, *value_columns = columns
     return f"UPDATE OR FAIL {table} SET {', '.join(f'{name} = ?' for name in value_columns)} WHERE {key} = ?"
-
-
-def drop_change_index(schema: Schema) -> None:
-    """Migration: drop the index by which the call-back list found changed calls."""
-    schema.execute("DROP INDEX IF EXISTS _calls_change")
-
-
-def drop_divided_index(schema: Schema) -> None:
-    """Migration: `_legs_key` replaces two indexes of callers and groups."""
-    schema.execute("DROP INDEX IF EXISTS _legs_key_started")
-    schema.execute("DROP INDEX IF EXISTS _legs_unanchored")
-
-
-def add_past_column(schema: Schema) -> None:
-    """Migration: add the column `is_past` to calls."""
-    columns = {row[1] for row in schema.execute("PRAGMA table_info(_calls)").fetchall()}
-    if columns and "is_past" not in columns:
-        schema.execute("ALTER TABLE _calls ADD COLUMN is_past INTEGER NOT NULL DEFAULT 0")
-
-
-def drop_unread_columns(schema: Schema) -> None:
-    """Migration: drop the columns of `_legs` that nothing reads."""
-    columns = {row[1] for row in schema.execute("PRAGMA table_info(_legs)").fetchall()}
-    unread = {"state_since", "missing", "ended_by", "src_id", "cdrs", "recordings", "origins"}
-    for name in sorted(columns & unread):
-        schema.execute(f"ALTER TABLE _legs DROP COLUMN {name}")

@@ -16,7 +16,7 @@ from functools import cache
 from integration.core import clock
 from integration.core.ids import id_list
 from integration.mirror.derived.declaration import Derived, Key, Range, get_previous
-from integration.sqlite.schema import Schema, execute_script
+from integration.sqlite.schema import Schema
 from integration.sqlite.transaction import Transaction
 
 TABLES = """
@@ -41,40 +41,6 @@ class DueState:
     derived: Derived
     count: int
     since: float
-
-
-def drop_former_tables(schema: Schema) -> None:
-    """Migration: drop the tables and triggers that recorded what is due before `_due`."""
-    for (name,) in schema.execute(
-        "SELECT name FROM sqlite_schema WHERE type = 'trigger' AND (name GLOB '_*_search_*'"
-        " OR name GLOB '_calls_report_*')"
-    ).fetchall():
-        schema.execute(f'DROP TRIGGER "{name}"')
-    for table in ("_calls_search_due", "_report_due", "_report_basis"):
-        schema.execute(f"DROP TABLE IF EXISTS {table}")
-    schema.execute("DELETE FROM _meta WHERE key = 'reader of contacts'' numbers'")
-
-
-def drop_call_backlog(schema: Schema) -> None:
-    """Migration: drop the table, column and triggers that recorded which calls are due before `_due`.
-
-    All calls are due with the first rules of `CALLS`.
-    """
-    tables = schema.table_names()
-    if "_legs_due" in tables:
-        execute_script(schema, TABLES)
-        schema.execute(
-            "INSERT OR REPLACE INTO _due SELECT 'legs', min(leg_id), max(leg_id), ? FROM _legs_due"
-            " HAVING count(*) > 0",
-            (clock.unix(),),
-        )
-    for name in ("_contact_numbers_insert", "_contact_numbers_delete"):
-        schema.execute(f"DROP TRIGGER IF EXISTS {name}")
-    for table in ("_legs_due", "_call_directory"):
-        schema.execute(f"DROP TABLE IF EXISTS {table}")
-    if "_calls" in tables:
-        schema.execute("DROP INDEX IF EXISTS _calls_due")
-        schema.execute("ALTER TABLE _calls DROP COLUMN due_at")
 
 
 def create_triggers(schema: Schema, all_derived: Sequence[Derived]) -> None:

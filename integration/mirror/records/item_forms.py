@@ -10,7 +10,6 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Collection, Mapping
 
-from integration.catalogue import RESOURCES
 from integration.catalogue.field_meanings import is_secret
 from integration.catalogue.shapes import Resource
 from integration.core.ids import id_list
@@ -19,7 +18,6 @@ from integration.mirror.records import single_record
 from integration.mirror.records.rows import Key, quote_identifier
 from integration.mirror.records.single_record import StoredRecord
 from integration.sqlite.readers import read_tolerantly
-from integration.sqlite.schema import Schema, execute_script, read_columns
 from integration.sqlite.transaction import Transaction
 
 TABLES = """
@@ -236,47 +234,3 @@ def fit_to_list(stored_text: str, record: JsonRecord) -> JsonRecord:
 
 def _adds_fields(item_form: JsonRecord, list_form: JsonRecord) -> bool:
     return not item_form.values.keys() <= list_form.values.keys()
-
-
-# --- migration -----------------------------------------------------------------------------------------
-
-
-def remove_outdated_items(schema: Schema) -> None:
-    """Migration step: clear `_item` that duplicates or contradicts the list form.
-
-    Earlier versions kept the first response of a record's own path. Every record is then read once more.
-    """
-    execute_script(schema, TABLES)
-    columns_by_table = read_columns(schema)
-    for resource in RESOURCES:
-        if resource.key is not None and "_item" in columns_by_table.get(resource.table, ()):
-            _remove_outdated_items(schema, resource, resource.key)
-    if "_walks" in columns_by_table:
-        schema.execute("UPDATE _walks SET items_at = NULL")
-
-
-def _remove_outdated_items(schema: Schema, resource: Resource, key_name: str) -> None:
-    table, key_column = quote_identifier(resource.table), quote_identifier(key_name)
-    rows = schema.execute(
-        f"SELECT {key_column}, _doc, _item, _source, _first_seen FROM {table} WHERE _item IS NOT NULL"
-    ).fetchall()
-    for key, doc, item, source, first_seen in rows:
-        list_form, item_form = read_record(doc), read_record(item)
-        adds_fields = _adds_fields(item_form, list_form)
-        is_current = adds_fields and all(
-            item_form.values.get(name, value) == value for name, value in list_form.values.items()
-        )
-        if not is_current:
-            schema.execute(f"UPDATE {table} SET _item = NULL WHERE {key_column} = ?", (key,))
-        # A row that a sync did not write can have the item form in `_doc`.
-        is_verdict_known = adds_fields or source == "sync"
-        schema.execute(
-            "INSERT OR REPLACE INTO _item_forms (table_name, key, adds_fields, read_at) VALUES (?, ?, ?, ?)",
-            (resource.table, key, adds_fields if is_verdict_known else None, first_seen),
-        )
-
-
-def add_links(schema: Schema) -> None:
-    """Migration step: add column `links`, which reads of single records fill."""
-    if "links" not in read_columns(schema)["_item_forms"]:
-        schema.execute("ALTER TABLE _item_forms ADD COLUMN links TEXT")

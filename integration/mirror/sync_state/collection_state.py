@@ -10,7 +10,6 @@ from typing import Any, Literal
 from integration.catalogue.shapes import Resource
 from integration.core import clock
 from integration.core.ids import id_list
-from integration.sqlite.schema import Schema, read_columns
 from integration.sqlite.transaction import Transaction
 
 TABLES = """
@@ -54,25 +53,6 @@ Form = Literal["list", "object", "bare"]
 
 `{data: [...]}`, `{data: {...}}`, or an object without `data`.
 """
-
-
-def add_form(schema: Schema) -> None:
-    """Migration step: add column `form`, which the next full sync fills."""
-    if "form" not in read_columns(schema).get("_walks", {"form"}):
-        schema.execute("ALTER TABLE _walks ADD COLUMN form TEXT")
-
-
-def add_columns(schema: Schema) -> None:
-    """Migration step: add the columns that older mirrors do not have."""
-    table = schema.table("_walks")
-    existing_columns = table.columns_dict
-    if not existing_columns:
-        return
-    for name, column_type in (("walked_from", str), ("reread_at", str), ("off_since", str), ("held", int)):
-        if name not in existing_columns:
-            table.add_column(name, column_type)
-    if "accepted" not in existing_columns:
-        table.add_column("accepted", int, not_null_default=0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,6 @@ from integration.mirror.sync_state.collection_state import (
     get_state,
     list_states,
 )
-from integration.sqlite.schema import Schema, read_columns
 from integration.sqlite.transaction import Transaction
 
 TABLES = """
@@ -50,12 +49,6 @@ RECHECK_SECONDS = 60.0
 
 A record that arrives between two counts makes them differ. Only a difference that lasts is a problem.
 """
-
-
-def add_difference_time(schema: Schema) -> None:
-    """Migration step: add column `differs_since`. Differences of older versions have lasted."""
-    if "differs_since" not in read_columns(schema).get("_coverage", {"differs_since"}):
-        schema.execute("ALTER TABLE _coverage ADD COLUMN differs_since TEXT")
 
 
 @dataclass(frozen=True, slots=True)

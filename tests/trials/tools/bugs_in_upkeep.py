@@ -16,7 +16,7 @@ from integration.core import clock, process_lock
 from integration.core.errors import NewerDatabase
 from integration.core.number_search.wide_search import WideSearch
 from integration.core.scheduler import Scheduler
-from integration.mirror import schema as mirror_schema
+from integration.mirror import migrations as mirror_migrations
 from integration.privacy import final_check
 from integration.server import early_inbox
 from integration.sqlite import database_files, migrations
@@ -35,7 +35,7 @@ def rewrite_all_cdrs(patch: Patch) -> None:
         schema.execute("UPDATE cdrs SET _source = _source || ''")
         time.sleep(max(0.0, begun + REWRITE_SECONDS - time.monotonic()))
 
-    patch(mirror_schema, "MIGRATIONS", {**mirror_schema.MIGRATIONS, REWRITE_STEP: rewrite})
+    patch(mirror_migrations, "MIGRATIONS", {**mirror_migrations.MIGRATIONS, REWRITE_STEP: rewrite})
 
 
 def start_all_jobs(patch: Patch) -> None:

@@ -1,0 +1,184 @@
+"""Migration steps of mirror.db (`sqlite/migrations`).
+
+mirror.db can be rebuilt, so a step may also empty a derived table. Steps can be repeated.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+from integration.catalogue import RESOURCES
+from integration.catalogue.shapes import Resource
+from integration.core import clock
+from integration.core.json_records import read_record
+from integration.mirror.derived import due
+from integration.mirror.records import item_forms
+from integration.mirror.records.rows import quote_identifier
+from integration.sqlite.migrations import Step
+from integration.sqlite.schema import Schema, execute_script, read_columns
+
+log = logging.getLogger(__name__)
+
+FORMER_TRIGGERS = (
+    "cdrs_counted_*", "*_inserted", "*_deleted", "*_changed", "*_updated", "_*_search_*", "_calls_report_*"
+)  # fmt: skip
+"""Patterns of the names of triggers that earlier versions had."""
+
+FORMER_TABLES = (
+    "_cdr_months", "_cdr_user_months", "_versions", "_calls_search_due", "_report_due", "_report_basis"
+)  # fmt: skip
+
+
+def _do_nothing(_schema: Schema) -> None:
+    """Step of an earlier version that a later one replaces."""
+
+
+def _drop_former_tables(schema: Schema) -> None:
+    """Drop tables and triggers of stored counts, and of what was due before `_due`."""
+    for pattern in FORMER_TRIGGERS:
+        rows = schema.execute(
+            "SELECT name FROM sqlite_schema WHERE type = 'trigger' AND name GLOB ?", (pattern,)
+        )
+        for (name,) in rows.fetchall():
+            schema.execute(f"DROP TRIGGER {quote_identifier(name)}")
+    for table in FORMER_TABLES:
+        schema.execute(f"DROP TABLE IF EXISTS {table}")
+    schema.execute("DELETE FROM _meta WHERE key = 'reader of contacts'' numbers'")
+
+
+def _drop_former_indexes(schema: Schema) -> None:
+    for index in ("_calls_change", "_legs_key_started", "_legs_unanchored"):
+        schema.execute(f"DROP INDEX IF EXISTS {index}")
+
+
+def _drop_call_backlog(schema: Schema) -> None:
+    """Drop the table, column and triggers that recorded which calls are due before `_due`.
+
+    All calls are due with the first rules of `CALLS`.
+    """
+    tables = schema.table_names()
+    if "_legs_due" in tables:
+        execute_script(schema, due.TABLES)
+        schema.execute(
+            "INSERT OR REPLACE INTO _due SELECT 'legs', min(leg_id), max(leg_id), ? FROM _legs_due"
+            " HAVING count(*) > 0",
+            (clock.unix(),),
+        )
+    for name in ("_contact_numbers_insert", "_contact_numbers_delete"):
+        schema.execute(f"DROP TRIGGER IF EXISTS {name}")
+    for table in ("_legs_due", "_call_directory"):
+        schema.execute(f"DROP TABLE IF EXISTS {table}")
+    if "_calls" in tables:
+        schema.execute("DROP INDEX IF EXISTS _calls_due")
+        schema.execute("ALTER TABLE _calls DROP COLUMN due_at")
+
+
+def _drop_promoted_columns(schema: Schema) -> None:
+    """Drop the columns that users added for undocumented fields, with their indexes."""
+    dropped = []
+    columns_by_table = read_columns(schema)
+    for resource in RESOURCES:
+        names = columns_by_table.get(resource.table, set()) - {field.name for field in resource.fields}
+        promoted = sorted(name for name in names if not name.startswith("_"))
+        for (index,) in schema.execute(
+            "SELECT name FROM sqlite_schema WHERE type = 'index' AND instr(name, ?) = 1",
+            (f"{resource.table}_promoted_",),
+        ).fetchall():
+            schema.execute(f"DROP INDEX {quote_identifier(index)}")
+        for column in promoted:
+            _drop_column(schema, resource.table, column)
+            dropped.append(f"{resource.table}.{column}")
+    if dropped:
+        log.warning(
+            "the columns of promoted fields are dropped: %s; filters, column sets and schedules read these"
+            " fields from the records",
+            ", ".join(dropped),
+        )
+
+
+def _drop_unread_columns(schema: Schema) -> None:
+    """Drop the columns of `_legs` that nothing reads."""
+    unread = {"state_since", "missing", "ended_by", "src_id", "cdrs", "recordings", "origins"}
+    for name in sorted(read_columns(schema).get("_legs", set()) & unread):
+        _drop_column(schema, "_legs", name)
+
+
+def _drop_column(schema: Schema, table: str, name: str) -> None:
+    schema.execute(f"ALTER TABLE {quote_identifier(table)} DROP COLUMN {quote_identifier(name)}")
+
+
+def _add_columns(table: str, *columns: str) -> Step:
+    """Return a step that adds columns ('name TYPE') to a table that lacks them."""
+
+    def add(schema: Schema) -> None:
+        existing = read_columns(schema).get(table)
+        for column in columns:
+            if existing is not None and column.split()[0] not in existing:
+                schema.execute(f"ALTER TABLE {table} ADD COLUMN {column}")
+
+    return add
+
+
+def _remove_outdated_items(schema: Schema) -> None:
+    """Clear `_item` that duplicates or contradicts the list form.
+
+    Earlier versions kept the first response of a record's own path. Every record is then read once more.
+    """
+    execute_script(schema, item_forms.TABLES)
+    columns_by_table = read_columns(schema)
+    for resource in RESOURCES:
+        if resource.key is not None and "_item" in columns_by_table.get(resource.table, ()):
+            _remove_outdated_items_of(schema, resource, resource.key)
+    if "_walks" in columns_by_table:
+        schema.execute("UPDATE _walks SET items_at = NULL")
+
+
+def _remove_outdated_items_of(schema: Schema, resource: Resource, key_name: str) -> None:
+    table, key_column = quote_identifier(resource.table), quote_identifier(key_name)
+    rows = schema.execute(
+        f"SELECT {key_column}, _doc, _item, _source, _first_seen FROM {table} WHERE _item IS NOT NULL"
+    ).fetchall()
+    for key, doc, item, source, first_seen in rows:
+        list_form, item_form = read_record(doc), read_record(item)
+        adds_fields = not item_form.values.keys() <= list_form.values.keys()
+        is_current = adds_fields and all(
+            item_form.values.get(name, value) == value for name, value in list_form.values.items()
+        )
+        if not is_current:
+            schema.execute(f"UPDATE {table} SET _item = NULL WHERE {key_column} = ?", (key,))
+        # A row that a sync did not write can have the item form in `_doc`.
+        is_verdict_known = adds_fields or source == "sync"
+        schema.execute(
+            "INSERT OR REPLACE INTO _item_forms (table_name, key, adds_fields, read_at) VALUES (?, ?, ?, ?)",
+            (resource.table, key, adds_fields if is_verdict_known else None, first_seen),
+        )
+
+
+MIGRATIONS: Mapping[str, Step] = {
+    "walks tell more": _add_columns(
+        "_walks", "walked_from TEXT", "reread_at TEXT", "off_since TEXT", "held INTEGER",
+        "accepted INTEGER NOT NULL DEFAULT 0",
+    ),
+    "triggers of calls without conflict clauses": _do_nothing,
+    "item forms that add fields": _remove_outdated_items,
+    "notes in the search index": _do_nothing,
+    "links of item forms": _add_columns("_item_forms", "links TEXT"),
+    "counts of CDRs by month": _do_nothing,
+    "triggers of calls with legs and causes": _do_nothing,
+    "deleted transcripts in the search index": _do_nothing,
+    "forms of lists without ids": _add_columns("_walks", "form TEXT"),
+    "calls of parties without a number": _do_nothing,
+    "calls dated 1970": _do_nothing,
+    "times of different counts": _add_columns("_coverage", "differs_since TEXT"),
+    "columns of promoted fields": _drop_promoted_columns,
+    "no counts of CDRs by month": _do_nothing,
+    "no versions of collections": _do_nothing,
+    "derived tables by declarations": _drop_former_tables,
+    "no index of changed calls": _drop_former_indexes,
+    "no unread columns of legs": _drop_unread_columns,
+    "due calls by declarations": _drop_call_backlog,
+    "one index of callers and groups": _drop_former_indexes,
+    "calls of the past": _add_columns("_calls", "is_past INTEGER NOT NULL DEFAULT 0"),
+}  # fmt: skip
+"""Steps by name, in order. The next start of an older file runs those that it does not record."""
