@@ -68,7 +68,7 @@ class Period:
 
         '19 November 2026', '16–22 November 2026' or 'November 2026'.
         """
-        if self.frequency == "month":
+        if self == find_period("month", self.first_day):
             return f"{self.first_day:%B %Y}"
         return describe_days(self.first_day, self.end_day - _DAY)
 

@@ -15,6 +15,7 @@ from typing import IO
 from urllib.parse import quote, urlsplit, urlunsplit
 
 from integration.core import clock
+from integration.core.calendar_periods import Period
 from integration.core.errors import SwitchroomError
 from integration.exports.folders import Folder, LocalFolder, open_folder
 from integration.exports.formats import SCHEDULED_FORMATS
@@ -42,12 +43,13 @@ class DeliveryFailed(SwitchroomError):
 
 @dataclass(frozen=True, slots=True)
 class OutgoingFile:
-    """The file of a schedule's run, with `size` bytes and `rows` rows.
+    """The file of a schedule's run, with `size` bytes and `rows` rows. `days` are those that it covers.
 
     `name` includes the suffix of the format. `incomplete_reason` describes the missing data (None: complete).
     """
 
     run: ExportRun
+    days: Period
     file: IO[bytes]
     name: str
     size: int
@@ -151,7 +153,7 @@ def _deliver_to_mailbox(server: MailServer | None, outgoing: OutgoingFile) -> st
 
 
 def _build_message(server: MailServer | None, addresses: list[str], outgoing: OutgoingFile) -> EmailMessage:
-    job, label = outgoing.run.job, outgoing.run.calendar_period.label
+    job, label = outgoing.run.job, outgoing.days.label
     subject = f"{'incomplete: ' if outgoing.incomplete_reason else ''}{job.name}, {label}"
     message_id = build_message_id(server.sender if server else "", outgoing)
     message = mail.make_message(server, addresses, subject, message_id)
@@ -194,10 +196,7 @@ def extract_text(page: str) -> str:
 def _notify(settings: Settings, outgoing: OutgoingFile) -> str:
     """Send the text of a digest to all addresses of `alerts.urls`."""
     job, urls = outgoing.run.job, settings.alerts.urls
-    title, text = (
-        f"{job.name}, {outgoing.run.calendar_period.label}",
-        extract_text(outgoing.file.read().decode()),
-    )
+    title, text = f"{job.name}, {outgoing.days.label}", extract_text(outgoing.file.read().decode())
     refusals = []
     for url in urls:
         try:

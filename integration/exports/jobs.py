@@ -114,6 +114,8 @@ NAMES_PARAMETER, OPEN_DAYS_PARAMETER = "names", "open_days"
 ALERT_ADDRESSES = "alerts.urls"
 """Place of a digest that goes to the addresses of this setting. Its target is `put`."""
 FREQUENCY_LABELS = {"day": "every day", "week": "every week, on Monday", "month": "every month, on the 1st"}
+MAX_DIGEST_DAYS = 366
+"""Days since the last delivery that a digest covers at most."""
 MAX_SCHEDULES = 100
 """Largest number of schedules of an installation."""
 MAX_NAME_LENGTH = 60
@@ -355,13 +357,18 @@ def list_due_runs(connection: sqlite3.Connection, now: datetime) -> list[ExportR
     )
 
 
-def find_end_of_previous(connection: sqlite3.Connection, run: ExportRun) -> date | None:
-    """Return the day after the last delivered period before that of `run`."""
+def find_digest_period(connection: sqlite3.Connection, run: ExportRun) -> Period:
+    """Return the days of a digest: those of its period, and earlier ones that no digest has covered."""
+    days = run.calendar_period
     (period,) = connection.execute(
         "SELECT max(period) FROM export_runs WHERE job_id = ? AND state = 'done' AND period < ?",
         (run.job.id, run.period),
     ).fetchone()
-    return None if period is None else replace(run, period=period).calendar_period.end_day
+    if period is None:
+        return days
+    covered_until = replace(run, period=period).calendar_period.end_day
+    earliest = days.end_day - timedelta(days=MAX_DIGEST_DAYS)
+    return replace(days, first_day=max(min(days.first_day, covered_until), earliest))
 
 
 def find_download(connection: sqlite3.Connection, run_id: int) -> ExportRun | None:

@@ -32,7 +32,7 @@ from integration.access import people, visibility
 from integration.access.rights import has
 from integration.catalogue.shapes import Resource
 from integration.core import backoff, clock, tokens
-from integration.core.calendar_periods import find_period
+from integration.core.calendar_periods import Period, find_period
 from integration.core.errors import DomainError, QueryError, StorageError, SwitchroomError
 from integration.core.health import Health
 from integration.core.retry_delays import EXPORT_FACTORS, EXPORTS
@@ -333,13 +333,22 @@ class ExportRunner:
                     result = part_path.replace(path).name
                 else:
                     server = mail_server.load(self.settings, self.app_db)
-                    outgoing = OutgoingFile(run, file, name, size, rows, incomplete_reason)
+                    outgoing = OutgoingFile(
+                        run, self._find_days(run), file, name, size, rows, incomplete_reason
+                    )
                     result = delivery.deliver(self.settings, server, outgoing)
         finally:
             part_path.unlink(missing_ok=True)
             self._rows_written.pop(run.id, None)
         state = "delivered" if incomplete_reason is None else "incomplete"
         return run.make_attempt(started_at, state, result, file=name, rows=rows, size=size)
+
+    def _find_days(self, run: ExportRun) -> Period:
+        """Return the days that the file of a schedule covers."""
+        if not run.job.is_digest:
+            return run.calendar_period
+        with self.app_db.read() as connection:
+            return jobs.find_digest_period(connection, run)
 
     def _write_file(self, run: ExportRun, incomplete_reason: str | None, file: IO[bytes]) -> int:
         """Write the records that the owner may export at present. Returns the number of rows."""

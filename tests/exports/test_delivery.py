@@ -301,7 +301,7 @@ def test_interrupted_file_leaves_no_file(make_exporting: Any, monkeypatch: pytes
         def seek(self, *_: int) -> int:
             return 0
 
-    file = OutgoingFile(run, BrokenFile(b"x" * 100), "a.csv", 100, 1, None)
+    file = OutgoingFile(run, run.calendar_period, BrokenFile(b"x" * 100), "a.csv", 100, 1, None)
     with pytest.raises(DeliveryFailed, match="cannot be written"):
         delivery.deliver(exporting.context.settings, None, file)
     assert list((exporting.data_dir / "exports").iterdir()) == []

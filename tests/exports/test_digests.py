@@ -8,7 +8,6 @@ from typing import Any
 
 from integration.core.opening_hours import HoursEntry
 from integration.exports import jobs
-from integration.exports.delivery import extract_text
 from integration.workspace import opening_hours
 from integration.workspace.callback_following import update_from_mirror
 from tests.exports.test_delivery import smtp
@@ -86,21 +85,28 @@ def test_a_mailed_digest_equals_the_page_of_its_period(make_exporting: Any) -> N
 
 
 def test_closed_days_are_left_to_the_next_digest(make_exporting: Any) -> None:
-    exporting = make_exporting()
-    week = tuple((("09:00", "17:00"),) if weekday < 5 else () for weekday in range(7))
-    opening_hours.save_entry(exporting.app_db, HoursEntry("", "", week))
-    exporting.schedule("Morning", **DIGEST, target="folder", args={"open_days": "1"})
-    store_calls(exporting, "2026-11-20", answered=1, missed=0)
-    # Thursday to Monday: the digest of Friday would come on Saturday.
-    for day in ("19", "20", "21", "22", "23"):
-        exporting.clock.set(f"2026-11-{day} 06:01:00")
-        exporting.finish_sync()
-        exporting.deliver()
-    files = exporting.exported_files()
-    assert list(files) == [f"morning-2026-11-{day}.html" for day in ("18", "19", "22")]
-    text = extract_text(files["morning-2026-11-22.html"])
-    assert text.startswith("Your calls, 20–22 November 2026\nYou had 1 inbound call and answered 1.")
-    assert "No inbound calls." in extract_text(files["morning-2026-11-19.html"])
+    with running_mail_server() as mail:
+        exporting = make_exporting(**smtp(mail.port))
+        week = tuple((("09:00", "17:00"),) if weekday < 5 else () for weekday in range(7))
+        opening_hours.save_entry(exporting.app_db, HoursEntry("", "", week))
+        exporting.schedule(
+            "Morning", **DIGEST, target="email", place="ann@example.com", args={"open_days": "1"}
+        )
+        store_calls(exporting, "2026-11-20", answered=1, missed=0)
+        # Thursday to Monday: the digest of Friday would come on Saturday.
+        for day in ("19", "20", "21", "22", "23"):
+            exporting.clock.set(f"2026-11-{day} 06:01:00")
+            exporting.finish_sync()
+            exporting.deliver()
+    texts = {letter["Subject"]: letter.get_body(("plain",)).get_content() for letter in mail.letters}
+    assert list(texts) == [f"Morning, {days} November 2026" for days in ("18", "19", "20–22")]
+    _, thursday, weekend = texts.values()
+    assert "No inbound calls." in thursday
+    heading, sentence, *_ = weekend.splitlines()
+    assert (heading, sentence) == (
+        "Your calls, 20–22 November 2026",
+        "You had 1 inbound call and answered 1.",
+    )
 
 
 def test_a_day_on_which_a_single_line_opens_is_no_closed_day(make_exporting: Any) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import timedelta
 from typing import IO, Any
 
 from flask import Flask
@@ -27,8 +27,6 @@ from integration.workspace import callbacks, text_back
 
 MAX_CALLBACKS = 10
 """Open call-backs that a digest lists, the oldest first."""
-MAX_DAYS = 366
-"""Days since the last delivery that a digest covers at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +43,11 @@ def write_digest(app: Flask, run: ExportRun, incomplete_reason: str | None, file
     rules = context.rules.counting
     today = clock.now().astimezone(rules.zone).date()
     with context.app_db.read() as connection:
-        period = _find_period(run, jobs.find_end_of_previous(connection, run))
+        days = jobs.find_digest_period(connection, run)
         open_count = callbacks.count_open(connection)
         items = callbacks.list_items(connection)
         text_count = text_back.count_this_month(connection, rules.zone)
+    period = Period("custom", days.first_day, days.end_day - timedelta(days=1))
     before = period.find_compared({}, clock.now().astimezone(rules.zone))
     with context.mirror_db.read(seconds=READ_SECONDS) as connection:
         story = read_story(connection, period, before, rules, today)
@@ -75,15 +74,6 @@ def write_digest(app: Flask, run: ExportRun, incomplete_reason: str | None, file
         )
     file.write(page.encode())
     return totals.calls
-
-
-def _find_period(run: ExportRun, end_of_previous: date | None) -> Period:
-    """Return the days of a digest: those of its period, and earlier ones that no digest has covered."""
-    days = run.calendar_period
-    first, last = days.first_day, days.end_day - timedelta(days=1)
-    if end_of_previous is not None:
-        first = max(min(first, end_of_previous), last - timedelta(days=MAX_DAYS - 1))
-    return Period("custom", first, last)
 
 
 def _make_link(public_url: str | None) -> Callable[[str], str]:
