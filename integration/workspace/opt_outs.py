@@ -17,7 +17,7 @@ from integration.core.number_variants import ERASED
 from integration.mirror.derived import due
 from integration.mirror.derived.declaration import ALL_TIMES, JOIN_RANGES, Range, to_json
 from integration.mirror.derived.followed_by_app_db import RECEIVED_MESSAGES
-from integration.mirror.page_queries import messages, search_index
+from integration.mirror.page_queries import messages, phones, search_index
 from integration.mirror.privacy.erasure_gate import ErasureGate
 from integration.sqlite.database import Database
 from integration.sqlite.transaction import Transaction
@@ -128,9 +128,7 @@ def _list_stop_words(
     """Return number (E.164), text and time of the messages that are a stop word."""
     numbers = context.phone_numbers
     stop_words = {_fold(word) for word in context.settings.text_back.stop_words}
-    account_numbers = {
-        numbers.to_e164(row[0]) for row in connection.execute("SELECT e164 FROM ddis").fetchall()
-    }
+    account_numbers = phones.list_account_numbers(connection, numbers)
     rows = [row for sql in _RECEIVED for row in connection.execute(sql, (to_json(ranges),))]
     found = [
         (numbers.to_e164(numbers.restore_contact(messages.normalize_digits(sender))), text.strip()[:40], at)

@@ -169,8 +169,11 @@ class Checks:
         return [number for number in numbers if number]
 
     @cached_property
-    def _own_numbers(self) -> frozenset[str | None]:
-        """Numbers of the account and its people, in E.164: those in all fields of their records."""
+    def _numbers_of_people(self) -> frozenset[str | None]:
+        """Numbers of the account and of its people, in E.164: those in all fields of their records.
+
+        More than `phones.list_account_numbers`: a person of the account may opt out, and can be blocked.
+        """
         sql = " UNION ".join(
             f"SELECT CAST(field.value AS TEXT) FROM {table}, json_tree({column}) AS field"
             f" WHERE {column} IS NOT NULL AND {condition} AND field.atom GLOB '*[0-9]*'"
@@ -205,7 +208,7 @@ class Checks:
     def _check_call(self, call: MissedCall) -> str:
         if call.party is None:
             return "Number withheld or unknown"
-        return "Number of the account or its people" if call.party in self._own_numbers else ""
+        return "Number of the account or its people" if call.party in self._numbers_of_people else ""
 
     def _check_rule(self, call: MissedCall, rule: TextRule, due: datetime) -> str:
         country = find_mobile_country(call.party or "")

@@ -29,8 +29,8 @@ def find_refusal(number: str) -> str | None:
     if e164 is None:
         return f"“{number[:40]}” can’t be blocked. Enter a full phone number, such as 07700 900123."
     with context.mirror_db.read() as connection:
-        own_numbers = [row["e164"] for row in phones.list_caller_id_numbers(connection)]
-    if e164 in map(context.phone_numbers.to_e164, own_numbers):
+        account_numbers = phones.list_account_numbers(connection, context.phone_numbers)
+    if e164 in account_numbers:
         return f"{context.phone_numbers.format_national(e164)} is a number of this account."
     return None
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from integration.core.ids import id_list
+from integration.core.phone_numbers import PhoneNumbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +78,12 @@ def list_caller_id_numbers(connection: sqlite3.Connection) -> list[sqlite3.Row]:
     return connection.execute(
         "SELECT e164, name FROM ddis WHERE _missing_since IS NULL ORDER BY e164"
     ).fetchall()
+
+
+def list_account_numbers(connection: sqlite3.Connection, phone_numbers: PhoneNumbers) -> frozenset[str]:
+    """Return the account's numbers in E.164: those that are never blocked and cannot opt out."""
+    numbers = (phone_numbers.to_e164(row["e164"]) for row in list_caller_id_numbers(connection))
+    return frozenset(number for number in numbers if number)
 
 
 def list_transfer_targets(connection: sqlite3.Connection) -> list[tuple[str, str, str]]:
