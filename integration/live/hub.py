@@ -48,9 +48,7 @@ class Subscription:
         self.position: int | None = None
         self._max_pending = max_pending
         self._pending: deque[Change] = deque()
-        self._is_lost = False
-        self._is_closed = False
-        self._is_replaced = False
+        self._end_reason: type[Exception] | None = None
         self._is_woken = False
         self._is_waiting = False
         self._has_ended = False
@@ -65,19 +63,10 @@ class Subscription:
         with self._condition:
             self._is_waiting = True
             self._condition.notify_all()
-            self._condition.wait_for(
-                lambda: (
-                    self._pending or self._is_lost or self._is_replaced or self._is_closed or self._is_woken
-                ),
-                timeout,
-            )
+            self._condition.wait_for(lambda: self._pending or self._end_reason or self._is_woken, timeout)
             self._is_waiting = False
-            if self._is_closed:
-                raise HubClosed
-            if self._is_replaced:
-                raise SubscriptionReplaced
-            if self._is_lost:
-                raise SubscriptionLost
+            if self._end_reason is not None:
+                raise self._end_reason
             if self._is_woken:
                 self._is_woken = False
                 return []
@@ -89,17 +78,19 @@ class Subscription:
 
     def _add_changes(self, changes: Iterable[Change]) -> None:
         with self._condition:
+            if self._end_reason is not None:
+                return
             # A change that is committed, but not published yet, may have been read as a missed change.
             last = self._pending[-1].number if self._pending else self.position
             self._pending.extend(change for change in changes if last is None or change.number > last)
             if len(self._pending) > self._max_pending:
-                self._mark_lost()
+                self.end(SubscriptionLost)
             self._condition.notify_all()
 
     def _start_after(self, position: int, missed_changes: list[Change] | None) -> None:
         with self._condition:
             if missed_changes is None or len(missed_changes) > self._max_pending:
-                self._mark_lost()
+                self.end(SubscriptionLost)
             else:
                 self.position = position
                 # A change published since the registration is in `missed_changes` as well, or is newer.
@@ -108,17 +99,11 @@ class Subscription:
                 self._pending = deque([*missed_changes, *newer_changes])
             self._condition.notify_all()
 
-    def _mark_lost(self) -> None:
-        self._is_lost = True
-        self._pending.clear()
-
-    def replace(self) -> None:
-        """End the stream of this subscriber for a newer one.
-
-        `take` raises SubscriptionReplaced.
-        """
+    def end(self, reason: type[Exception]) -> None:
+        """Let `take` raise `reason`, which is one of the exceptions above. A later reason changes nothing."""
         with self._condition:
-            self._is_replaced = True
+            self._end_reason = self._end_reason or reason
+            self._pending.clear()
             self._condition.notify_all()
 
     def wake(self) -> None:
@@ -138,12 +123,6 @@ class Subscription:
         """Record that the stream of this subscriber has ended."""
         with self._condition:
             self._has_ended = True
-            self._condition.notify_all()
-
-    def close(self) -> None:
-        """End the stream of this subscriber: `take` raises HubClosed."""
-        with self._condition:
-            self._is_closed = True
             self._condition.notify_all()
 
 
@@ -187,7 +166,7 @@ class Hub:
         subscription = Subscription(self._max_pending)
         with self._lock:
             if self._closed:
-                subscription.close()
+                subscription.end(HubClosed)
             self._subscriptions.add(subscription)
         if last_event_id is not None:
             number = self._parse_event_id(last_event_id)
@@ -222,7 +201,7 @@ class Hub:
         with self._lock:
             self._closed = True
             for subscription in self._subscriptions:
-                subscription.close()
+                subscription.end(HubClosed)
 
     def _parse_event_id(self, event_id: str) -> int | None:
         epoch, _, number = event_id.rpartition("-")

@@ -10,7 +10,7 @@ import json
 import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -95,7 +95,7 @@ class BrowserStreams:
             if len(subscriptions) >= MAX_STREAMS_PER_BROWSER:
                 if not displaces:
                     return False
-                subscriptions.pop(0).replace()
+                subscriptions.pop(0).end(SubscriptionReplaced)
             self._by_browser[browser] = [*subscriptions, subscription]
         return True
 
@@ -182,33 +182,25 @@ class Renderer:
         return "".join(f"{frame}\n" for frame in frames)
 
 
+@dataclass(slots=True, eq=False)
 class EventStream:
-    """Response body of one stream.
+    """Response body of one stream. `on_end()` is called once, when the stream ends.
 
     A generator is rejected: `close()` on a generator that was never started runs none of its code, so its
     slot would not be released.
     """
 
-    def __init__(
-        self,
-        app: Flask,
-        live_hub: Hub,
-        renderer: Renderer,
-        viewer: Viewer,
-        subscription: Subscription,
-        latest_only: Collection[str],
-        heartbeat: HeartbeatData,
-        on_end: Callable[[], None],
-    ) -> None:
-        self._app = app
-        self._live_hub = live_hub
-        self._renderer = renderer
-        self._viewer = viewer
-        self._subscription = subscription
-        self._latest_only = latest_only
-        self._heartbeat = heartbeat
-        self._on_end = on_end
-        self._is_open = True
+    app: Flask
+    live_hub: Hub
+    renderer: Renderer
+    viewer: Viewer
+    subscription: Subscription
+    heartbeat: HeartbeatData
+    on_end: Callable[[], None]
+    _is_open: bool = field(default=True, init=False)
+    _frames: Iterator[bytes] = field(init=False)
+
+    def __post_init__(self) -> None:
         self._frames = self._run()
 
     def __iter__(self) -> Iterator[bytes]:
@@ -224,8 +216,8 @@ class EventStream:
     def close(self) -> None:
         if self._is_open:
             self._is_open = False
-            self._live_hub.unsubscribe(self._subscription)
-            self._on_end()
+            self.live_hub.unsubscribe(self.subscription)
+            self.on_end()
 
     def _run(self) -> Iterator[bytes]:
         yield f"retry: {RETRY_MILLISECONDS}\n{self._position_frame()}\n".encode()
@@ -233,17 +225,17 @@ class EventStream:
         try:
             self._check_access()
             while True:
-                changes = self._subscription.take(max(0.0, last_heartbeat + KEEP_ALIVE - clock.monotonic()))
+                changes = self.subscription.take(max(0.0, last_heartbeat + KEEP_ALIVE - clock.monotonic()))
                 heartbeat = ""
                 if not changes or clock.monotonic() - last_heartbeat >= KEEP_ALIVE:
                     last_heartbeat = clock.monotonic()
                     self._check_access()
-                    with self._app.app_context():
+                    with self.app.app_context():
                         heartbeat = (
-                            f"event: beat\ndata: {json.dumps(self._heartbeat())}\n{self._position_frame()}\n"
+                            f"event: beat\ndata: {json.dumps(self.heartbeat())}\n{self._position_frame()}\n"
                         )
                 text = "".join(
-                    self._renderer.render(self._app, change, self._viewer)
+                    self.renderer.render(self.app, change, self.viewer)
                     for change in self._drop_superseded(changes)
                 )
                 # A frame with an id but no data updates the browser's Last-Event-ID without an event.
@@ -257,25 +249,21 @@ class EventStream:
 
     def _check_access(self) -> None:
         """Raise SubscriptionLost if the viewer has no access: the page then requests what it may show."""
-        if not self._viewer.has_access():
+        if not self.viewer.has_access():
             raise SubscriptionLost
 
     def _drop_superseded(self, changes: list[Change]) -> list[Change]:
-        """Drop superseded changes of `latest_only` topics.
-
-        A later change with the same topic and key supersedes a change.
-        """
-        last_numbers = {(change.topic, change.key): change.number for change in changes}
+        """Drop the changes of a call but its last: each sends the present row of the call."""
+        last_numbers = {change.key: change.number for change in changes if change.topic == "call"}
         return [
             change
             for change in changes
-            if change.topic not in self._latest_only
-            or last_numbers[change.topic, change.key] == change.number
+            if change.topic != "call" or last_numbers[change.key] == change.number
         ]
 
     def _position_frame(self) -> str:
-        position = self._subscription.position
-        return "" if position is None else f"id: {self._live_hub.event_id(position)}\n"
+        position = self.subscription.position
+        return "" if position is None else f"id: {self.live_hub.event_id(position)}\n"
 
 
 def make_stream(
@@ -284,16 +272,14 @@ def make_stream(
     places: threading.BoundedSemaphore,
     *,
     find_viewer: Callable[[], Viewer],
-    heartbeat: HeartbeatData = dict,
-    latest_only: Collection[str] = ("call",),
+    heartbeat: HeartbeatData,
 ) -> Blueprint:
     """Return the blueprint with `/live/stream`.
 
     `places`: those of requests that stay open, half of the server's blocking threads. `find_viewer()`: the
-    viewer of the current request. `latest_only`: topics of which only the last change per key in a batch is
-    sent. The header `Last-Event-ID`, or `?after=` with the id at which a page was rendered, is the last
-    change that the browser has. With `?free` the stream displaces no other stream of the browser, and the
-    response is 204 if there is no place.
+    viewer of the current request. The header `Last-Event-ID`, or `?after=` with the id at which a page was
+    rendered, is the last change that the browser has. With `?free` the stream displaces no other stream of
+    the browser, and the response is 204 if there is no place.
     """
     blueprint = Blueprint("live_stream", __name__)
     renderer = Renderer(live_hub, render_events)
@@ -320,16 +306,7 @@ def make_stream(
                 browser_streams.remove(current_viewer.browser, subscription)
                 places.release()
 
-            body = EventStream(
-                app,
-                live_hub,
-                renderer,
-                current_viewer,
-                subscription,
-                latest_only,
-                heartbeat,
-                release,
-            )
+            body = EventStream(app, live_hub, renderer, current_viewer, subscription, heartbeat, release)
         except BaseException:
             places.release()
             raise
