@@ -137,16 +137,6 @@ def has_entry_since(connection: sqlite3.Connection, since: str, who: str, action
     return row is not None
 
 
-def count_before(connection: sqlite3.Connection, before: str) -> int:
-    """Count the entries older than `before` (UTC text)."""
-    return int(connection.execute("SELECT count(*) FROM audit WHERE at < ?", (before,)).fetchone()[0])
-
-
-def delete_before(tx: Transaction, before: str) -> int:
-    """Delete the entries older than `before` (UTC text); return their number."""
-    return tx.execute("DELETE FROM audit WHERE at < ?", (before,)).rowcount
-
-
 def drop_hash_chain(schema: Schema) -> None:
     """Migration: drop the chain of hashes that version 0.1.0 stored."""
     schema.table("audit_chain").drop(ignore=True)

@@ -201,17 +201,3 @@ def list_newest(connection: sqlite3.Connection, limit: int, before: int | None =
         (2**62 if before is None else before, limit),
     )
     return [Notification(*row) for row in rows]
-
-
-def count_before(connection: sqlite3.Connection, before: str) -> int:
-    """Count the rows that `delete_before` deletes."""
-    sql = "SELECT count(*) FROM alert_log WHERE at < ? AND state <> 'waiting'"
-    return int(connection.execute(sql, (before,)).fetchone()[0])
-
-
-def delete_before(tx: Transaction, before: str) -> int:
-    """Delete rows older than `before` (UTC text) that are not waiting.
-
-    Returns their number.
-    """
-    return tx.execute("DELETE FROM alert_log WHERE at < ? AND state <> 'waiting'", (before,)).rowcount

@@ -699,17 +699,6 @@ def mark_delivered(app_db: Database, run: ExportRun, attempt: DeliveryAttempt) -
     return app_db.write(work)
 
 
-def count_before(connection: sqlite3.Connection, before: str) -> int:
-    """Count the rows that `delete_before` deletes."""
-    sql = "SELECT count(*) FROM export_attempts WHERE at < ?"
-    return int(connection.execute(sql, (before,)).fetchone()[0])
-
-
-def delete_before(tx: Transaction, before: str) -> int:
-    """Delete attempts older than `before` (UTC text). Returns their number."""
-    return tx.execute("DELETE FROM export_attempts WHERE at < ?", (before,)).rowcount
-
-
 # --- migrations ------------------------------------------------------------------------------------------
 
 

@@ -9,29 +9,27 @@ from __future__ import annotations
 import logging
 import threading
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from functools import partial
-from typing import TypeVar
+from typing import Any
 
 from integration.access import audit
 from integration.core import clock
 from integration.core.health import Health
 from integration.inbox.store import Inbox
 from integration.maintenance import upgrade
-from integration.mirror.privacy import message_retention, retention_rules
+from integration.mirror.privacy import retention_rules
 from integration.mirror.privacy.held_records import HeldRecords
 from integration.mirror.privacy.retention_rules import RetentionLimits
 from integration.mirror.records import response_cache
-from integration.mirror.sync_state import media_files
-from integration.mirror.sync_state.media_files import MediaKind
 from integration.privacy import copies, due_records
+from integration.privacy.due_records import Part
 from integration.privacy.holds import refresh_held
 from integration.settings.model import Settings
 from integration.sqlite.database import Database
 from integration.sqlite.transaction import Transaction
 
-T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 JOB_NAME = "retention"
@@ -59,13 +57,12 @@ class RetentionJob:
         app_db: Database,
         inbox: Inbox,
         health: Health,
-        held_records: HeldRecords | None = None,
+        held_records: HeldRecords,
     ) -> None:
         self._settings, self._data_dir = settings, settings.storage.data_dir
         self._limits = RetentionLimits(settings.retention)
         self._mirror_db, self._app_db, self._inbox = mirror_db, app_db, inbox
-        self._health = health
-        self._held_records = HeldRecords() if held_records is None else held_records
+        self._health, self._held_records = health, held_records
         self._stopping = threading.Event()
         self._held_copies: set[str] = set()
         """Names of the copies that legal holds protect, which are logged once."""
@@ -92,29 +89,16 @@ class RetentionJob:
         with self._app_db.read() as app_connection, self._mirror_db.read() as mirror_connection:
             held_records = refresh_held(app_connection, mirror_connection, self._held_records)
         self._remove_copies(held_records)
-        ways: dict[str, Callable[..., int]] = {
-            "files": self._remove_files,
-            "texts": self._clear_texts,
-            "calls": self._remove_calls,
-            "rows": self._remove_rows,
-        }
         for part in due_records.list_parts(self._limits):
-            with self._mirror_db.read() as connection:
-                found = part.find(connection, held_records)
-            remove = partial(ways[part.removes], part.subject)
-            self._remove_in_batches(found, remove, removed, f"{part.entry} before {part.limit}")
-            if part.removes == "rows":
-                self._mirror_db.write(
-                    partial(
-                        retention_rules.remove_related_rows,
-                        table=part.subject,
-                        limit=part.limit,
-                        held_records=held_records,
-                    )
-                )
-        if limit := self._limits.for_table("chats"):
+            self._remove_part(part, removed)
+        limits_by_table = {table: self._limits.for_table(table) for table in retention_rules.ROW_KINDS}
+        for table, limit in limits_by_table.items():
+            if limit:
+                remove = partial(retention_rules.remove_related_rows, table=table, limit=limit)
+                self._mirror_db.write(partial(remove, held_records=held_records))
+        if limit := limits_by_table["chats"]:
             self._remove_messages(limit)
-        if any(map(self._limits.for_table, retention_rules.ROW_KINDS)):
+        if any(limits_by_table.values()):
             yesterday = clock.utc_text(clock.now() - RESPONSE_CACHE_AGE)
             removed_responses = self._mirror_db.write(
                 partial(response_cache.delete_older_than, before=yesterday)
@@ -122,10 +106,10 @@ class RetentionJob:
             removed[f"cached responses before {yesterday[:10]}"] += removed_responses
         if limit := self._limits.for_kind("inbox"):
             self._remove_webhooks(limit, removed)
-        for kind, _, log_module in due_records.LOGS:
+        for kind, _, entries in due_records.LOGS:
             if limit := self._limits.for_kind(kind):
-                deleted_count = self._app_db.write(partial(log_module.delete_before, before=limit))
-                removed[f"{kind} before {limit}"] += deleted_count
+                delete = partial(_delete, entries=entries, limit=limit)
+                removed[f"{kind} before {limit}"] += self._app_db.write(delete)
 
     def _remove_copies(self, held_records: HeldRecords) -> None:
         """Delete expired copies, except those with data under legal hold."""
@@ -141,54 +125,30 @@ class RetentionJob:
             log.warning("%s is kept, because it contains data under legal hold", name)
         self._held_copies = held_names
 
-    def _remove_in_batches(
-        self,
-        due_items: Sequence[T],
-        remove: Callable[[Sequence[T]], int],
-        removed: Counter[str],
-        label: str,
-    ) -> None:
-        """Remove batches of `due_items`; count in `removed` what `remove` returns.
-
-        `remove` excludes what is under legal hold since the items were found.
-        """
-        for offset in range(0, len(due_items), retention_rules.BATCH_SIZE):
+    def _remove_part(self, part: Part, removed: Counter[str]) -> None:
+        """Remove a part in batches, without what has come under legal hold since it was found."""
+        with self._mirror_db.read() as connection:
+            found = part.find(connection, self._held_records)
+        for offset in range(0, len(found), retention_rules.BATCH_SIZE):
             if self._stopping.is_set():
                 return
-            removed[label] += remove(due_items[offset : offset + retention_rules.BATCH_SIZE])
+            batch = found[offset : offset + retention_rules.BATCH_SIZE]
+            removed[f"{part.entry} before {part.limit}"] += self._remove_batch(part, batch)
             self._health.beat(JOB_NAME)
 
-    def _remove_files(self, kind: MediaKind, files: Sequence[tuple[int, str]]) -> int:
-        table, keys = media_files.get_record_table(kind), [key for key, _ in files]
+    def _remove_batch(self, part: Part, batch: Sequence[Any]) -> int:
+        def work(tx: Transaction) -> int:
+            due = part.exclude_held(tx.connection, self._held_records, batch)
+            if part.remove is not None:
+                part.remove(tx, due)
+            return len(due)
+
+        if part.file_kind is None:
+            return self._mirror_db.write(work)
         with self._mirror_db.read() as connection:
-            due_keys = set(self._held_records.exclude_held(connection, table, keys))
-        due_files = [file for file in files if file[0] in due_keys]
-        retention_rules.remove_files(self._mirror_db, self._data_dir, kind, due_files)
-        return len(due_files)
-
-    def _clear_texts(self, table: str, keys: Sequence[int]) -> int:
-        def work(tx: Transaction) -> int:
-            due_keys = self._held_records.exclude_held(tx.connection, table, keys)
-            retention_rules.clear_texts(tx, due_keys, table)
-            return len(due_keys)
-
-        return self._mirror_db.write(work)
-
-    def _remove_calls(self, _table: str, call_ids: Sequence[int]) -> int:
-        def work(tx: Transaction) -> int:
-            due_ids = self._held_records.exclude_held_calls(tx.connection, call_ids)
-            retention_rules.remove_calls(tx, due_ids)
-            return len(due_ids)
-
-        return self._mirror_db.write(work)
-
-    def _remove_rows(self, table: str, keys: Sequence[int]) -> int:
-        def work(tx: Transaction) -> int:
-            due_keys = self._held_records.exclude_held(tx.connection, table, keys)
-            retention_rules.remove_rows(tx, due_keys, table)
-            return len(due_keys)
-
-        return self._mirror_db.write(work)
+            files = part.exclude_held(connection, self._held_records, batch)
+        retention_rules.remove_files(self._mirror_db, self._data_dir, part.file_kind, files)
+        return len(files)
 
     def _remove_messages(self, limit: str) -> None:
         """Remove expired chat messages.
@@ -196,18 +156,12 @@ class RetentionJob:
         The writer parses only those of users with expired ones, and one user's at a time.
         """
         with self._mirror_db.read() as connection:
-            user_ids = message_retention.find_users(connection, limit, self._held_records)
+            user_ids = retention_rules.find_users_with_old_messages(connection, limit, self._held_records)
         for user_id in user_ids:
             if self._stopping.is_set():
                 return
-            self._mirror_db.write(
-                partial(
-                    message_retention.delete_messages,
-                    user_id=user_id,
-                    limit=limit,
-                    held_records=self._held_records,
-                )
-            )
+            delete = partial(retention_rules.delete_messages, user_id=user_id, limit=limit)
+            self._mirror_db.write(partial(delete, held_records=self._held_records))
             self._health.beat(JOB_NAME)
 
     def _remove_webhooks(self, limit: str, removed: Counter[str]) -> None:
@@ -225,3 +179,7 @@ class RetentionJob:
                 return
             removed[f"webhooks before {limit}"] += removed_count
             self._health.beat(JOB_NAME)
+
+
+def _delete(tx: Transaction, entries: str, limit: str) -> int:
+    return tx.execute(f"DELETE FROM {entries}", (limit,)).rowcount

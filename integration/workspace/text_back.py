@@ -262,14 +262,3 @@ def count_texts(connection: sqlite3.Connection, since: str, *, includes_refused:
 def count_this_month(connection: sqlite3.Connection, zone: ZoneInfo) -> int:
     """Return the number of texts since the first day of the month in `zone`."""
     return count_texts(connection, clock.midnight(clock.now().astimezone(zone).date().replace(day=1), zone))
-
-
-def count_before(connection: sqlite3.Connection, before: str) -> int:
-    """Count the rows that `delete_before` deletes."""
-    sql = "SELECT count(*) FROM text_back_calls WHERE at < ?"
-    return int(connection.execute(sql, (before,)).fetchone()[0])
-
-
-def delete_before(tx: Transaction, before: str) -> int:
-    """Delete the entries older than `before` (UTC text). Returns their number."""
-    return tx.execute("DELETE FROM text_back_calls WHERE at < ?", (before,)).rowcount

@@ -20,10 +20,9 @@ from integration.core import clock
 from integration.core.ids import id_list
 from integration.core.json_records import JsonRecord, read_record, serialize_values
 from integration.mirror.calls.writing import delete_expired_calls
-from integration.mirror.privacy import message_retention
 from integration.mirror.privacy.erasure_gate import ErasureGate
 from integration.mirror.privacy.held_records import HeldRecords
-from integration.mirror.privacy.message_retention import OLDEST_VALID_DATE, is_before
+from integration.mirror.records import subresources
 from integration.mirror.sync_state import media_files
 from integration.mirror.sync_state.media_files import MediaKind
 from integration.settings.model import Retention
@@ -54,6 +53,9 @@ FILE_KINDS: dict[MediaKind, str] = {
     "fax": "faxes",
 }
 """Kind of file → kind of `retention.<kind>_days`."""
+
+OLDEST_VALID_DATE = "1990"
+"""Year of the oldest valid date; earlier dates are errors of the platform."""
 
 EXPIRED_REASON = "kept no longer by retention"
 """`last_error` in `media` of a file that retention deleted."""
@@ -90,26 +92,32 @@ class RetentionLimits:
         return min(set_limits) if set_limits and len(set_limits) == len(limits) else None
 
 
+def is_before(date: object, limit: str | None) -> bool:
+    """Return whether a valid date is before `limit`.
+
+    `limit` is UTC text; no date is before None. A text that is not a time is not a valid date.
+    """
+    moment = None if limit is None else clock.parse_utc(date)
+    return moment is not None and limit is not None and OLDEST_VALID_DATE <= clock.utc_text(moment) < limit
+
+
 def install_gates(
     mirror_db: Database,
     limits: RetentionLimits,
-    held_records: HeldRecords | None = None,
-    erasure_gate: ErasureGate | None = None,
+    held_records: HeldRecords,
+    erasure_gate: ErasureGate,
 ) -> None:
     """Install the gates of retention, except for records under legal hold.
 
     The gate of files also refuses files of erased records. Call this function once, before the first write.
     """
-    # Both are false while they are empty, but are filled later by holds and erasures.
-    held_records = HeldRecords() if held_records is None else held_records
-    erasure_gate = ErasureGate(None) if erasure_gate is None else erasure_gate
     mirror_db.gates["media"] = _FileGate(mirror_db, limits, held_records, erasure_gate)
     mirror_db.gates["deletions"] = held_records.filter_deletion
     for table, resource in _RESOURCES_BY_TABLE.items():
         if limits.for_table(table) or (table in TRANSCRIPT_FIELDS and limits.for_kind("transcripts")):
             mirror_db.gates[table] = _RecordGate(resource, limits, held_records)
     if limits.for_table("chats"):
-        mirror_db.gates["_below"] = message_retention.MessageGate(limits.for_table, held_records)
+        mirror_db.gates["_below"] = _MessageGate(limits, held_records)
 
 
 class _FileGate:
@@ -162,6 +170,19 @@ class _RecordGate:
         if self._table in TRANSCRIPT_FIELDS and is_before(date, self._limits.for_kind("transcripts")):
             return _clear_fields(record, TRANSCRIPT_FIELDS[self._table])
         return record
+
+
+class _MessageGate:
+    """Gate of subresources: removes expired chat messages."""
+
+    def __init__(self, limits: RetentionLimits, held_records: HeldRecords) -> None:
+        self._limits, self._held_records = limits, held_records
+
+    def __call__(self, entry: tuple[str, int, str | None]) -> str | None:
+        collection, _, doc = entry
+        if collection != "users" or doc is None:
+            return doc
+        return _remove_old_messages(doc, self._limits.for_table("chats"), self._held_records)
 
 
 def _clear_fields(record: JsonRecord, field_names: Sequence[str]) -> JsonRecord:
@@ -290,6 +311,44 @@ def remove_related_rows(tx: Transaction, table: str, limit: str, held_records: H
         ).fetchall()
         expired_ids = [row["number"] for row in event_rows if not held_records.is_text_held(row["doc"])]
         tx.execute(f"DELETE FROM _sms_events WHERE rowid {_IN_JSON_LIST}", (id_list(expired_ids),))
+
+
+def find_users_with_old_messages(
+    connection: sqlite3.Connection, limit: str, held_records: HeldRecords
+) -> list[int]:
+    """Return users with chat messages before `limit`, except under legal hold."""
+    rows = connection.execute(
+        "SELECT key, doc FROM _below WHERE collection = 'users' AND name = ? AND doc IS NOT NULL",
+        (subresources.CHAT_MESSAGES,),
+    )
+    return [key for key, doc in rows if _remove_old_messages(doc, limit, held_records) != doc]
+
+
+def delete_messages(tx: Transaction, user_id: int, limit: str, held_records: HeldRecords) -> None:
+    """Delete a user's chat messages dated before `limit`, except under legal hold."""
+    entry = (user_id, subresources.CHAT_MESSAGES)
+    rows = tx.execute(
+        "SELECT doc FROM _below WHERE collection = 'users' AND key = ? AND name = ? AND doc IS NOT NULL",
+        entry,
+    ).fetchall()
+    for (doc,) in rows:
+        tx.execute(
+            "UPDATE _below SET doc = ? WHERE collection = 'users' AND key = ? AND name = ?",
+            (_remove_old_messages(doc, limit, held_records), *entry),
+        )
+
+
+def _remove_old_messages(doc: str, limit: str | None, held_records: HeldRecords) -> str:
+    """Return a JSON array without the expired messages. One object is returned unchanged."""
+    if not doc.startswith("["):
+        return doc
+    texts = [
+        record.text
+        for record in subresources.split_doc(doc)
+        if not is_before(subresources.find_time(record.values), limit)
+        or held_records.is_text_held(record.text)
+    ]
+    return f"[{','.join(texts)}]"
 
 
 def _delete_rows(tx: Transaction, table: str, keys: Sequence[int]) -> None:

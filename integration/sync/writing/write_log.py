@@ -195,17 +195,6 @@ def list_newest(app_db: Database, limit: int = 100, before: int | None = None) -
     return [WriteEntry(*row) for row in rows]
 
 
-def count_before(connection: sqlite3.Connection, before: str) -> int:
-    """Count the rows that `delete_before` deletes."""
-    sql = "SELECT count(*) FROM journal WHERE at < ?"
-    return int(connection.execute(sql, (before,)).fetchone()[0])
-
-
-def delete_before(tx: Transaction, before: str) -> int:
-    """Delete the entries older than `before` (UTC text). Returns their number."""
-    return tx.execute("DELETE FROM journal WHERE at < ?", (before,)).rowcount
-
-
 def claim_key(
     app_db: Database, who: str, key: str, method: str, path: str, body: bytes | None
 ) -> EarlierRequest | None:
