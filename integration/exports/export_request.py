@@ -24,6 +24,7 @@ from integration.exports.presets import PRESETS, Preset
 from integration.exports.query import ChunkedFile
 from integration.exports.selection import Selection, select, select_preset
 from integration.mirror.page_queries import call_view, history
+from integration.mirror.page_queries.call_view import CallView
 from integration.mirror.page_queries.history import CallFilter
 from integration.settings.base_url import find_base_url
 from integration.sqlite.readers import Readable
@@ -92,9 +93,10 @@ def build_selection(
         result = replace(result, is_raw=result.is_raw and viewer.can_see_raw(target))
     else:
         result = select_preset(preset, args, timezone=zone, base_url=base_url, hidden=hidden_fields)
-        page_filter = _parse_page_filter(context, args)
-        if page_filter is not None:
-            page_filter = viewer.restrict_search(page_filter)
+        view, page_filter = _parse_view(context, args), None
+        if view is not None:
+            result = replace(result, view=view)
+            page_filter = viewer.restrict_search(call_labels.add_noted_legs(view, context))
         if preset.has_own_table:
             if _LABEL_COLUMNS.intersection(result.columns):
                 with context.app_db.read() as connection:
@@ -210,17 +212,12 @@ def open_chunks(
     return FORMATS[form].stream(context.mirror_db.read, selected, options)
 
 
-def _parse_page_filter(context: ExportContext, args: Mapping[str, str]) -> CallFilter | None:
-    """Parse the query string of the page Calls in parameter `view`.
-
-    Returns None without the parameter.
-    """
-    view = args.get("view")
-    if view is None:
+def _parse_view(context: ExportContext, args: Mapping[str, str]) -> CallView | None:
+    """Parse the query string of the page Calls in parameter `view`; None without it."""
+    if args.get("view") is None:
         return None
     default_days = (_parse_day(args.get("from")), _parse_day(args.get("to")))
-    parsed_view = call_view.parse_view(dict(parse_qsl(view)), context.settings, default_days=default_days)
-    return call_labels.add_noted_legs(parsed_view, context)
+    return call_view.parse_view(dict(parse_qsl(args["view"])), context.settings, default_days=default_days)
 
 
 def _parse_day(text: str | None) -> date | None:

@@ -21,10 +21,8 @@ from integration.core.errors import DomainError, QueryError
 from integration.exports.columns import use_one_zone
 from integration.exports.headings import OPERATOR_LABELS, find_label
 from integration.exports.presets import Preset
-from integration.mirror.page_queries.call_labels import OUTCOME_LABELS
-from integration.mirror.page_queries.call_view import DIRECTIONS
+from integration.mirror.page_queries.call_view import CallView, describe_filters
 from integration.mirror.page_queries.history import CallFilter
-from integration.mirror.page_queries.search_index import PADDING, SearchTerms
 from integration.mirror.query import query
 from integration.mirror.query.filters import AnyOf, Condition
 from integration.mirror.query.query import Query
@@ -34,23 +32,6 @@ OpenReader = Callable[[], AbstractContextManager[sqlite3.Connection]]
 """Opens a read-only view of mirror.db, such as `Database.read`."""
 
 UTC_ZONE = ZoneInfo("UTC")
-
-
-FILTER_LABELS = {
-    "time_spans": "at the chosen hours",
-    "search_terms": "search", "user_id": "person", "user_scope": "person",
-    "account_number": "our number", "party": "number", "direction": "direction", "outcome": "outcome",
-    "group": "ring group or queue", "country": "country", "min_talk_seconds": "seconds talked, at least",
-    "max_talk_seconds": "seconds talked, at most", "max_wait_seconds": "seconds waited, at most",
-    "has_recording": "recorded", "has_voicemail": "with voicemail", "has_charge": "with a cost",
-    "min_charge": "cost, at least", "labelled_leg_ids": "label",
-    "missed": "missed calls", "open_only": "during opening hours",
-}  # fmt: skip
-"""Labels of call filters for the description in a file.
-
-The period and filters by ids that a search found are omitted."""
-FILTERS_WITHOUT_VALUE = frozenset({"time_spans", "labelled_leg_ids"})
-"""Filters described without a value, because the value is a list of ids or spans."""
 
 MAX_COLUMNS = 120
 """Largest number of columns: SQLite functions accept 127 arguments, and a CSV line is one `printf` call."""
@@ -65,10 +46,10 @@ class Selection:
 
     `columns` are in the order of the file; () means the fields found in the records. `zone` None means UTC as
     stored; `local_zone` is the zone of derived local times. `is_raw`: formats that can contain the records as
-    received do so. `since` and `until` (exclusive, UTC text) limit the date property, `call_filters`
-    the calls. `bound_values` are bound in the SQL of columns. With `has_word_headings` headings and file name
-    are in words, not names of the REST API. `local_labels`: labels of calls in the application database, by
-    leg id.
+    received do so. `since` and `until` (exclusive, UTC text) limit the date property, `call_filters` the
+    calls; `view` is the view of the page Calls with these filters. `bound_values` are bound in the SQL of
+    columns. With `has_word_headings` headings and file name are in words, not names of the REST API.
+    `local_labels`: labels of calls in the application database, by leg id.
     """
 
     query: Query
@@ -81,6 +62,7 @@ class Selection:
     until: str | None = None
     preset: Preset | None = None
     call_filters: tuple[CallFilter, ...] = ()
+    view: CallView | None = None
     bound_values: Mapping[str, str] = field(default_factory=dict)
     local_labels: Mapping[int, Sequence[str]] = field(default_factory=dict)
 
@@ -133,10 +115,10 @@ class Selection:
         until = min((text for text in (self.until, *(item.until for item in filters)) if text), default=None)
         return find_export_period(since, until, self.zone or UTC_ZONE)
 
-    def describe(self, user_names: Mapping[int, str] | None = None) -> list[tuple[str, str]]:
+    def describe(self, users: Sequence[Any] = ()) -> list[tuple[str, str]]:
         """Return the period, the filters and the order as (label, value) lines.
 
-        The lines are for users who read the file. `user_names`: names of platform users by id.
+        The lines are for users who read the file. `users`: id and name of platform users.
         """
         lines = []
         if self.period is not None and (self.period.since or self.period.until):
@@ -144,7 +126,7 @@ class Selection:
         for entry in self.query.conditions:
             for condition in entry.conditions if isinstance(entry, AnyOf) else (entry,):
                 lines.append(("Filter", self._describe_condition(condition)))
-        lines += self.describe_calls(user_names)
+        lines += self.describe_calls(users)
         if self.query.sort is not None:
             name = find_label(self.query.sort) if self.has_word_headings else self.query.sort
             lines.append(("Sorted by", f"{name}{', descending' * self.query.descending}"))
@@ -159,25 +141,22 @@ class Selection:
         words = ", ".join(str(value) for value in values)
         return f"{find_label(condition.property)} {OPERATOR_LABELS[condition.operator]} {words}"
 
-    def summarize(self, user_names: Mapping[int, str] | None = None) -> str:
+    def summarize(self, users: Sequence[Any]) -> str:
         """Return the period and the filters: '1–31 October 2026, direction: Inbound', '' without any."""
         period = [self.period.label] if self.period else []
-        filters = [text for label, text in self.describe(user_names) if label == "Filter" and text != "none"]
+        filters = [text for label, text in self.describe(users) if label == "Filter" and text != "none"]
         return ", ".join([*period, *filters])
 
-    def describe_calls(self, user_names: Mapping[int, str] | None = None) -> list[tuple[str, str]]:
+    def describe_calls(self, users: Sequence[Any] = ()) -> list[tuple[str, str]]:
         """Return the filters of calls as lines of `describe`."""
-        lines = []
-        for call_filter in self.call_filters:
-            for name, label in FILTER_LABELS.items():
-                value = getattr(call_filter, name)
-                if isinstance(value, SearchTerms):
-                    value = " ".join("/".join(group) for group in value.groups).replace(PADDING, "")
-                if value is not None and value is not False:
-                    has_value = value is not True and name not in FILTERS_WITHOUT_VALUE
-                    value = _describe_value(name, value, user_names or {})
-                    lines.append(("Filter", f"{label}: {value}" if has_value else label))
-        return lines
+        texts = []
+        if self.view is not None:
+            texts = [text for _, text in describe_filters(self.view, users, "+{}".format)]
+            texts += [f"search: {self.view.args['q']}"] if "q" in self.view.args else []
+        names = {user["id"]: user["name"] for user in users}
+        scopes = {item.user_scope for item in self.call_filters} - {None}
+        texts += [f"calls of {names.get(scope, scope)}" for scope in scopes]
+        return [("Filter", text) for text in texts]
 
     def with_conditions(self, *conditions: Condition | AnyOf) -> Selection:
         return replace(self, query=self.query.with_conditions(*conditions))
@@ -199,20 +178,6 @@ def normalize_file_name(name: str) -> str:
     if not file:
         raise DomainError("Enter a name that contains letters or digits.")
     return file
-
-
-def _describe_value(name: str, value: Any, user_names: Mapping[int, str]) -> Any:
-    """Return the value of a call filter in words."""
-    if name == "direction":
-        return DIRECTIONS.get(value, value)
-    if name == "outcome":
-        return OUTCOME_LABELS.get(value, value)
-    if name == "country":
-        # Imported here, because phonenumbers takes 30 ms, and few exports have a filter by country.
-        from integration.core.phone_numbers import format_country_name
-
-        return format_country_name(value)
-    return user_names.get(value, value) if name in ("user_id", "user_scope") else value
 
 
 def select(

@@ -189,12 +189,12 @@ def describe_filter(context: AppContext, schedule: ExportJob, name: str) -> str:
     """
     args = {key: schedule.args[key] for key in (name,) if schedule.args.get(key)}
     with context.mirror_db.read() as connection:
-        user_names = {user["id"]: user["name"] for user in history.list_users(connection)}
+        users = history.list_users(connection)
     lines = []
     with suppress(QueryError):
         for parameters in ({**args, "headings": "words"}, {}):
             selection = export_request.build_selection(context, schedule.export, parameters)
-            lines.append(selection.describe(user_names))
+            lines.append(selection.describe(users))
         return ", ".join(value for _, value in lines[0] if ("Filter", value) not in lines[1])
     return ""
 

@@ -206,12 +206,12 @@ def _summarize(job: ExportJob) -> str:
     """Return the period and the filters of a download; '' if they are not valid any more."""
     context = app_context()
     with context.mirror_db.read() as connection:
-        user_names = {user["id"]: user["name"] for user in history.list_users(connection)}
+        users = history.list_users(connection)
     with suppress(QueryError):
         selection = export_request.build_selection(
             context, job.export, job.args, layout.get_visibility(), current_person()
         )
-        return selection.summarize(user_names)
+        return selection.summarize(users)
     return ""
 
 

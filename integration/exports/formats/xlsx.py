@@ -99,7 +99,7 @@ def write(
     about_sheet.set_column(1, 1, 80)
     lines: list[tuple[str, str | int]] = [
         ("Export", title),
-        *selection.describe(_load_user_names(connection, selection)),
+        *selection.describe(history.list_users(connection) if selection.call_filters else ()),
         *_describe_zones(export_query),
         ("Made", f"{clock.utc_text()} UTC"),
         ("Rows", row_count),
@@ -123,13 +123,6 @@ def write(
         else:
             about_sheet.write_string(index, 1, value[:MAX_CELL_CHARACTERS])
     workbook.close()
-
-
-def _load_user_names(connection: sqlite3.Connection, selection: Selection) -> dict[int, str]:
-    """Return the names of platform users by id, for filters of calls."""
-    return (
-        {row["id"]: row["name"] for row in history.list_users(connection)} if selection.call_filters else {}
-    )
 
 
 def _describe_zones(export_query: ExportQuery) -> list[tuple[str, str]]:

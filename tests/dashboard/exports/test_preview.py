@@ -6,7 +6,6 @@ import csv
 import html
 import io
 import re
-from dataclasses import fields
 from datetime import UTC, datetime
 from urllib.parse import urlencode
 
@@ -15,8 +14,6 @@ import pytest
 from integration.access import people
 from integration.core import clock
 from integration.exports import export_request
-from integration.exports.selection import FILTER_LABELS
-from integration.mirror.page_queries.history import CallFilter
 from integration.workspace import notes, saved
 from tests.exports.test_presets import exporting
 from tests.support.application import TestApp
@@ -55,15 +52,9 @@ def test_a_selection_is_described_by_its_filters_without_results_of_the_search(a
     app.app_db.write(lambda tx: notes.add_note(tx, 5, "ann@example.com", "Wants a quote"))
     search = {"range": "all", "q": "quote", "hour": "10", "recorded": "1"}
     selection = export_request.build_selection(app.context, "call-history", {"view": urlencode(search)})
-    descriptions = ["at the chosen hours", "search: quote", "recorded"]
+    descriptions = ["recorded", "10:00 to 10:59", "search: quote"]
     assert selection.describe() == [("Filter", one) for one in descriptions]
     assert export_request.build_selection(app.context, "call-history", {}).describe() == [("Filter", "none")]
-
-
-def test_every_filter_of_calls_has_a_label() -> None:
-    search_results = {"noted_leg_ids", "matched_call_ids", "has_all_matches"}
-    period = {"since", "until"}
-    assert set(FILTER_LABELS) == {field.name for field in fields(CallFilter)} - search_results - period
 
 
 def test_the_preview_links_the_other_exports_of_the_same_calls(app: TestApp) -> None:
