@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import sqlite3
 from dataclasses import asdict, dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from integration.core import clock
 from integration.sqlite.database import Database
 from integration.sqlite.listing import escape_like
 from integration.sqlite.schema import Schema
 from integration.sqlite.transaction import Transaction
+
+if TYPE_CHECKING:
+    from flask import Request
+    from werkzeug.wrappers import Response
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS audit (
@@ -125,16 +129,38 @@ def list_values(app_db: Database, column: Literal["who", "what"]) -> list[str]:
         return [row[0] for row in rows]
 
 
-def has_entry_since(connection: sqlite3.Connection, since: str, who: str, action: str, subject: str) -> bool:
-    """Return whether an equal entry exists.
+def record_content(
+    app_db: Database,
+    request: Request,
+    response: Response,
+    *,
+    who: str,
+    action: str,
+    subject: str,
+    result: str = "done",
+) -> None:
+    """Record that `who` received confidential content, such as a recording (promise S14).
 
-    `since`: UTC text; older entries do not count.
+    Every response with content counts, whatever part of the file it has; HEAD, 304 and errors have none. A
+    player sends many Range requests, so each client, file and hour (UTC) has one entry.
     """
-    row = connection.execute(
-        "SELECT 1 FROM audit WHERE at >= ? AND who = ? AND what = ? AND about = ? LIMIT 1",
-        (since, who, action, subject),
-    ).fetchone()
-    return row is not None
+    if request.method != "GET" or response.status_code not in (200, 206):
+        return
+    address, hour_start = request.remote_addr or "", clock.utc_text()[:13] + ":00:00"
+
+    def is_recorded(connection: sqlite3.Connection) -> bool:
+        sql = "SELECT 1 FROM audit WHERE at >= ? AND who = ? AND what = ? AND about = ? LIMIT 1"
+        return connection.execute(sql, (hour_start, who, action, subject)).fetchone() is not None
+
+    def work(tx: Transaction) -> None:
+        if not is_recorded(tx.connection):
+            record(tx, who, action, subject, result, address=address)
+
+    # A read first: repeated requests must not wait for the disk.
+    with app_db.read() as connection:
+        if is_recorded(connection):
+            return
+    app_db.write(work)
 
 
 def drop_hash_chain(schema: Schema) -> None:

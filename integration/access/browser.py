@@ -81,15 +81,7 @@ def put_cookie(response: Response, token: str, *, logged_in: bool) -> None:
     """
     if logged_in and not request.is_secure and not is_local_request(request):
         _warn_of_plain_http()
-    response.set_cookie(
-        cookie_name(request),
-        token,
-        max_age=int(sessions.MAX_AGE_SECONDS) if logged_in else None,
-        path="/",
-        secure=request.is_secure,
-        httponly=True,
-        samesite="Lax",
-    )
+    _set_cookie(response, cookie_name(request), token, sessions.MAX_AGE_SECONDS if logged_in else None)
 
 
 def put_device_cookie(response: Response, token: str) -> None:
@@ -97,10 +89,14 @@ def put_device_cookie(response: Response, token: str) -> None:
 
     It survives a logout.
     """
+    _set_cookie(response, _device_cookie_name(request), token, devices.KEEP_SECONDS)
+
+
+def _set_cookie(response: Response, name: str, token: str, max_age: float | None) -> None:
     response.set_cookie(
-        _device_cookie_name(request),
+        name,
         token,
-        max_age=int(devices.KEEP_SECONDS),
+        max_age=None if max_age is None else int(max_age),
         path="/",
         secure=request.is_secure,
         httponly=True,

@@ -41,35 +41,32 @@ def add_user(context: AccessContext, arguments: Arguments, _: Progress) -> Resul
         platform_user_id=arguments.get("platform_user_id"),
     )
     audit.record(context.app_db, COMMAND_LINE, "user added", f"{person.email}, {ROLE_LABELS[person.role]}")
-    return _make_user_result(context, person, arguments)
+    return _make_user_result(context, arguments)
 
 
 @command("user.passwd")
 def set_password(context: AccessContext, arguments: Arguments, _: Progress) -> Result:
     password_hash = arguments.get("password_hash")
-    if password_hash is None:
-        person = _require_person(context, arguments["email"])
-    else:
-        person = people.set_password(context.app_db, arguments["email"], password_hash)
+    if password_hash is not None:
+        people.set_password(context.app_db, arguments["email"], password_hash)
+    result = _make_user_result(context, arguments)
     action = "password set" if password_hash else "password link created"
-    audit.record(context.app_db, COMMAND_LINE, action, person.email)
-    return _make_user_result(context, person, arguments)
+    audit.record(context.app_db, COMMAND_LINE, action, result["email"])
+    return result
 
 
 @command("user.change")
 def change_user(context: AccessContext, arguments: Arguments, _: Progress) -> Result:
-    app_db = context.app_db
-    person = _require_person(context, arguments["email"])
     user_id = arguments.get("platform_user_id")
     person = people.change(
-        app_db,
-        person.email,
+        context.app_db,
+        arguments["email"],
         role=arguments.get("role"),
         rights={name: value for name, value in arguments.get("rights", {}).items() if name in RIGHTS},
         platform_user_id="unchanged" if user_id is None else user_id,
     )
     about = people.describe_access(person)
-    audit.record(app_db, COMMAND_LINE, "user changed", about)
+    audit.record(context.app_db, COMMAND_LINE, "user changed", about)
     return {"about": about}
 
 
@@ -133,22 +130,12 @@ def record_export(context: AccessContext, arguments: Arguments, _: Progress) -> 
     return {}
 
 
-def _require_person(context: AccessContext, email: str) -> people.Person:
-    person = people.find(context.app_db, email)
-    if person is None:
-        raise DomainError(
-            f"No dashboard user has the e-mail address {people.normalize_email(email)!r}. "
-            "`switchroom user list` shows all users."
-        )
-    return person
-
-
-def _make_user_result(context: AccessContext, person: people.Person, arguments: Arguments) -> Result:
+def _make_user_result(context: AccessContext, arguments: Arguments) -> Result:
     """Return the e-mail address, and without a password also a setup link."""
+    email = people.normalize_email(arguments["email"])
     if arguments.get("password_hash") is not None:
-        return {"email": person.email}
-    link = setup_links.create_link(context.app_db, person.email, arguments["base_url"])
-    return {"email": person.email, "link": link}
+        return {"email": email}
+    return {"email": email, "link": setup_links.create_link(context.app_db, email, arguments["base_url"])}
 
 
 def _check_collection(name: str) -> str:

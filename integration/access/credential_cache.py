@@ -149,13 +149,7 @@ def delete(app_db: Database, secret: str) -> None:
 
 
 def _from_row(row: sqlite3.Row) -> CachedCredential:
-    administrator = row["administrator"]
-    return CachedCredential(
-        source=row["source"],
-        user_id=row["user_id"],
-        user_part=row["user_part"],
-        administrator=None if administrator is None else bool(administrator),
-        checked_at=row["checked_at"],
-        used_at=row["used_at"],
-        ended_at=row["ended_at"],
-    )
+    values = {name: row[name] for name in CachedCredential.__dataclass_fields__}
+    if values["administrator"] is not None:
+        values["administrator"] = bool(values["administrator"])
+    return CachedCredential(**values)

@@ -28,52 +28,43 @@ class ExportCaller:
     person: Person | None
 
 
-class ExportAuthenticator:
-    """Authenticate export requests with the authenticator of the application."""
+def has_key() -> bool:
+    """Return whether the current request has a key, which browsers never send automatically."""
+    return "Authorization" in request.headers or "X-Auth-Token" in request.headers
 
-    def __init__(self, context: AppContext) -> None:
-        self._context = context
 
-    @property
-    def has_key(self) -> bool:
-        """True if the current request has a key.
+def identify(context: AppContext, target: Resource, right: str | None) -> ExportCaller:
+    """Return the client of the current request if it may export `target`.
 
-        Browsers never send a key automatically.
-        """
-        return "Authorization" in request.headers or "X-Auth-Token" in request.headers
-
-    def identify(self, target: Resource, right: str | None) -> ExportCaller:
-        """Return the client of the current request if it may export `target`.
-
-        `right`: a right that the format requires, None if it requires none. Raises ApiError 401 or 403, or
-        another error of `Authenticator.identify`, and NotAllowed for a person.
-        """
-        resource = visibility.required_resource(target)
-        if self.has_key:
-            caller = self._context.authenticator.identify(request)
-            if not caller.can_read_mirror:
-                raise ApiError(
-                    403,
-                    "Exports require a local key (`switchroom key add`) or an administrator's credentials.",
-                )
-            if caller.key is not None:
-                check_collection(caller.key, resource.collection)
-            if not caller.visibility.can_open(resource):
-                raise ApiError(403, "This key sees only its own user's records.")
-            if caller.key is not None:
-                for required in ("export", *((right,) if right else ())):
-                    check_right(caller.key, required)
-            owner = f"key {caller.key.user_id}" if caller.key else caller.name
-            return ExportCaller(caller.name, owner, caller.visibility, None)
-        token = browser.browser_token(request)
-        roles = self._context.settings.dashboard.second_factor
-        session = sessions.find(self._context.app_db, token, second_factor_roles=roles) if token else None
-        if session is None:
-            raise ApiError(401, "Exports require a dashboard login or a key. Log in first.")
-        person = session[1]
-        viewer = visibility.of(person, self._context.settings.dashboard.agents_see)
-        viewer.check_export(target, right)
-        return ExportCaller(person.email, owner_name(person), viewer, person)
+    `right`: a right that the format requires, None if it requires none. Raises ApiError 401 or 403, or
+    another error of `Authenticator.identify`, and NotAllowed for a person.
+    """
+    resource = visibility.required_resource(target)
+    if has_key():
+        caller = context.authenticator.identify(request)
+        if not caller.can_read_mirror:
+            raise ApiError(
+                403,
+                "Exports require a local key (`switchroom key add`) or an administrator's credentials.",
+            )
+        if caller.key is not None:
+            check_collection(caller.key, resource.collection)
+        if not caller.visibility.can_open(resource):
+            raise ApiError(403, "This key sees only its own user's records.")
+        if caller.key is not None:
+            for required in ("export", *((right,) if right else ())):
+                check_right(caller.key, required)
+        owner = f"key {caller.key.user_id}" if caller.key else caller.name
+        return ExportCaller(caller.name, owner, caller.visibility, None)
+    token = browser.browser_token(request)
+    roles = context.settings.dashboard.second_factor
+    session = sessions.find(context.app_db, token, second_factor_roles=roles) if token else None
+    if session is None:
+        raise ApiError(401, "Exports require a dashboard login or a key. Log in first.")
+    person = session[1]
+    viewer = visibility.of(person, context.settings.dashboard.agents_see)
+    viewer.check_export(target, right)
+    return ExportCaller(person.email, owner_name(person), viewer, person)
 
 
 def owner_name(person: Person) -> str:

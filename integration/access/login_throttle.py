@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 import sqlite3
-from dataclasses import dataclass
 from typing import Literal
 
 from integration.core import clock, tokens
@@ -60,17 +59,10 @@ class TooManyAttempts(SwitchroomError):
         self.retry_after = retry_after
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
-    """Attempt that was counted before its credentials were verified."""
-
-    id: int
-
-
 def begin_attempt(
     app_db: Database, kind: AttemptKind, account: str | None, address: str, device_id: int | None = None
-) -> Attempt:
-    """Count an attempt before its credentials are verified.
+) -> int:
+    """Count an attempt before its credentials are verified. Returns its id.
 
     Concurrent attempts cannot exceed the limit this way. `account` is None if only a secret was sent.
     `device_id`: a known device of this account. Raises TooManyAttempts; the caller must not verify the
@@ -80,12 +72,12 @@ def begin_attempt(
     return app_db.write(lambda tx: _record_attempt(tx, subjects))
 
 
-def discard_attempt(app_db: Database, attempt: Attempt) -> None:
+def discard_attempt(app_db: Database, attempt_id: int) -> None:
     """Do not count an attempt that succeeded or could not be verified.
 
     Earlier failures stay, or an attacker could reset an address's limit with their own account.
     """
-    app_db.write(lambda tx: tx.execute("DELETE FROM attempts WHERE id = ?", (attempt.id,)))
+    app_db.write(lambda tx: tx.execute("DELETE FROM attempts WHERE id = ?", (attempt_id,)))
 
 
 def check_limit(app_db: Database, kind: AttemptKind, account: str | None, address: str) -> None:
@@ -117,7 +109,7 @@ class _Subjects:
             self.account, self.address = None, tokens.digest(f"{kind}\0device\0{device_id}")
 
 
-def _record_attempt(tx: Transaction, subjects: _Subjects) -> Attempt:
+def _record_attempt(tx: Transaction, subjects: _Subjects) -> int:
     now = clock.unix()
     # Attempts with a later time were stored before the clock was set back.
     tx.execute(
@@ -128,7 +120,7 @@ def _record_attempt(tx: Transaction, subjects: _Subjects) -> Attempt:
         "INSERT INTO attempts (account, address, at) VALUES (?, ?, ?)",
         (subjects.account, subjects.address, now),
     )
-    return Attempt(int(cursor.lastrowid or 0))
+    return int(cursor.lastrowid or 0)
 
 
 def _check_limit(connection: sqlite3.Connection, subjects: _Subjects) -> None:

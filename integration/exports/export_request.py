@@ -96,7 +96,9 @@ def build_selection(
         view, page_filter = _parse_view(context, args), None
         if view is not None:
             result = replace(result, view=view)
-            page_filter = viewer.restrict_search(call_labels.add_noted_legs(view, context))
+            page_filter = viewer.restrict_search(
+                call_labels.add_noted_legs(view, context.app_db, context.mirror_db)
+            )
         if preset.has_own_table:
             if _LABEL_COLUMNS.intersection(result.columns):
                 with context.app_db.read() as connection:

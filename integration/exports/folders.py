@@ -13,35 +13,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import IO, Any, BinaryIO, Protocol
+from typing import IO, Any, BinaryIO
 
 from integration.core import atomic_files
 from integration.core.errors import QueryError
 from integration.exports.formats.parquet import import_pyarrow
 from integration.settings.values import check_object_url, is_url
-
-
-class Folder(Protocol):
-    """Folder of files, whose names have `/` between folders. Methods raise OSError."""
-
-    @property
-    def name(self) -> str:
-        """Short name, for pages."""
-
-    def subfolder(self, names: list[str]) -> Folder:
-        """Return a folder below this one. Raises ValueError if a link leads out of this one."""
-
-    def open_file(self, name: str) -> BinaryIO:
-        """Open a file for reading."""
-
-    def write_file(self, name: str, source: IO[bytes]) -> None:
-        """Write a file with the entire content of `source`, a real file."""
-
-    def list_files(self) -> Iterator[str]:
-        """Return the names of all files, with those of subfolders."""
-
-    def remove_file(self, name: str) -> None:
-        """Remove a file, and its folder if no other file is in it."""
 
 
 def open_folder(place: str) -> Folder:
@@ -56,7 +33,7 @@ def open_folder(place: str) -> Folder:
 
 @dataclass(frozen=True)
 class LocalFolder:
-    """Folder on this computer."""
+    """Folder on this computer. Names of files have `/` between folders. Methods raise OSError."""
 
     path: Path
 
@@ -68,6 +45,7 @@ class LocalFolder:
         return str(self.path)
 
     def subfolder(self, names: list[str]) -> LocalFolder:
+        """Return a folder below this one. Raises ValueError if a link leads out of this one."""
         path = self.path.joinpath(*names)
         if not path.resolve().is_relative_to(self.path.resolve()):
             raise ValueError(f"The folder {'/'.join(names)!r} is not below {self}.")
@@ -77,6 +55,7 @@ class LocalFolder:
         return (self.path / name).open("rb")
 
     def write_file(self, name: str, source: IO[bytes]) -> None:
+        """Write a file with the entire content of `source`, a real file."""
         target = self.path / name
         target.parent.mkdir(parents=True, exist_ok=True)
         source.seek(0)
@@ -84,9 +63,11 @@ class LocalFolder:
             shutil.copyfileobj(source, file, 1 << 20)
 
     def list_files(self) -> Iterator[str]:
+        """Return the names of all files, with those of subfolders."""
         return (str(path.relative_to(self.path)) for path in self.path.rglob("*") if path.is_file())
 
     def remove_file(self, name: str) -> None:
+        """Remove a file, and its folder if no other file is in it."""
         path = self.path / name
         path.unlink()
         with suppress(OSError):  # The folder has other files.
@@ -95,7 +76,7 @@ class LocalFolder:
 
 @dataclass(frozen=True)
 class ObjectFolder:
-    """Folder in object storage. It is reached at the first use of a file."""
+    """Folder in object storage, as `LocalFolder`. It is reached at the first use of a file."""
 
     url: str
     names: tuple[str, ...] = ()
@@ -148,3 +129,6 @@ class ObjectFolder:
     def remove_file(self, name: str) -> None:
         files, path = self._storage
         files.delete_file(f"{path}/{name}")
+
+
+Folder = LocalFolder | ObjectFolder

@@ -17,8 +17,8 @@ from flask import Blueprint, Response, jsonify, redirect, request
 from werkzeug.datastructures import MultiDict
 from werkzeug.wrappers import Response as BaseResponse
 
-from integration.access import audit, browser, content_audit
-from integration.access.export_caller import ExportAuthenticator, ExportCaller
+from integration.access import audit, browser, export_caller
+from integration.access.export_caller import ExportCaller
 from integration.access.rights import has
 from integration.access.visibility import NotAllowed
 from integration.context import AppContext
@@ -65,11 +65,10 @@ class _Routes:
 
     def __init__(self, context: AppContext) -> None:
         self._context = context
-        self._authenticator = ExportAuthenticator(context)
 
     def export(self, name: str, form: str) -> BaseResponse:
         target, _ = export_request.find_export(name)
-        caller = self._authenticator.identify(target, FORMATS[form].right)
+        caller = export_caller.identify(self._context, target, FORMATS[form].right)
         args = parse_args(request.args)
         selection = export_request.build_selection(
             self._context, name, args, caller.visibility, caller.person
@@ -127,7 +126,7 @@ class _Routes:
         )
         _set_file_headers(response, run.rows)
         limits = export_request.describe_limits(self._context, job.args)
-        content_audit.record_content(
+        audit.record_content(
             self._context.app_db,
             request,
             response,
@@ -139,7 +138,7 @@ class _Routes:
         return response
 
     def remove(self, number: int) -> BaseResponse:
-        if not self._authenticator.has_key:
+        if not export_caller.has_key():
             # Another site can make a browser send its session. The dashboard's button is a form with a token.
             status = 403 if browser.browser_token(request) else 401
             raise ApiError(
@@ -174,7 +173,7 @@ class _Routes:
         """Return a download of the caller.
 
         Raises ApiError 404 if the caller does not own it, 403 if the caller's access to its records has
-        changed, and the errors of `ExportAuthenticator.identify`.
+        changed, and the errors of `export_caller.identify`.
         """
         with self._context.app_db.read() as connection:
             run = jobs.find_download(connection, number)
@@ -182,7 +181,7 @@ class _Routes:
         # with the right to export has.
         is_subject_data = run is not None and run.job.export == jobs.SUBJECT_DATA
         target, _ = export_request.find_export(run.job.export if run and not is_subject_data else "cdrs")
-        caller = self._authenticator.identify(target, FORMATS[run.job.form].right if run else None)
+        caller = export_caller.identify(self._context, target, FORMATS[run.job.form].right if run else None)
         if (
             run is None
             or run.job.owner != caller.owner

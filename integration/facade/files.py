@@ -13,7 +13,7 @@ from pathlib import Path
 from flask import Response
 from werkzeug.exceptions import RequestedRangeNotSatisfiable
 
-from integration.access import content_audit
+from integration.access import audit
 from integration.catalogue import get_resource
 from integration.catalogue.shapes import Resource
 from integration.core import archive_paths, clock
@@ -135,7 +135,7 @@ def audit_content(request: FacadeRequest, response: Response) -> None:
     else:
         return
     try:
-        content_audit.record_content(
+        audit.record_content(
             request.context.app_db,
             request.http_request,
             response,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from integration.core.ids import id_list
 from integration.mirror.page_queries import platform_labels
@@ -110,16 +109,7 @@ def list_offered(
     return [CallLabel(name, colour=colours.get(name, "")) for name in offered if name not in names]
 
 
-class LabelDatabases(Protocol):
-    """Databases with notes and labels."""
-
-    @property
-    def app_db(self) -> Readable: ...
-    @property
-    def mirror_db(self) -> Readable: ...
-
-
-def add_noted_legs(view: CallView, databases: LabelDatabases) -> CallFilter:
+def add_noted_legs(view: CallView, app_db: Readable, mirror_db: Readable) -> CallFilter:
     """Return the filter of a view with the legs that have its label, or notes and labels with its search.
 
     Local labels and notes are in the application database, so the query of the mirror cannot join them.
@@ -127,7 +117,7 @@ def add_noted_legs(view: CallView, databases: LabelDatabases) -> CallFilter:
     call_filter, label = view.call_filter, view.args.get("label")
     if label is None and call_filter.search_terms is None:
         return call_filter
-    with databases.app_db.read() as app, databases.mirror_db.read() as mirror:
+    with app_db.read() as app, mirror_db.read() as mirror:
         if label is not None:
             leg_ids = {*notes.find_legs_with_label(app, label), *platform_labels.find_legs(mirror, label)}
             call_filter = replace(call_filter, labelled_leg_ids=id_list(leg_ids))

@@ -85,8 +85,8 @@ class SendingState:
 
 
 @dataclass(frozen=True, slots=True)
-class CalledBack:
-    """What was decided for a missed call at the time `at` (UTC text).
+class TextBackCall:
+    """Missed call whose text was decided at the time `at` (UTC text).
 
     `state`: 'claimed' (no response yet), 'sent', 'refused' or 'left out'. `reason`: why no text was sent.
     """
@@ -241,15 +241,15 @@ def leave_out(app_db: Database, left_out: Iterable[tuple[int, str, str]]) -> Non
     app_db.write(work)
 
 
-def list_calls(connection: sqlite3.Connection, since: str) -> list[CalledBack]:
+def list_calls(connection: sqlite3.Connection, since: str) -> list[TextBackCall]:
     """Return what was decided since `since` (UTC text), oldest first."""
     rows = connection.execute("SELECT * FROM text_back_calls WHERE at >= ? ORDER BY at, call_id", (since,))
-    return [CalledBack(*row) for row in rows]
+    return [TextBackCall(*row) for row in rows]
 
 
-def find_call(connection: sqlite3.Connection, call_id: int) -> CalledBack | None:
+def find_call(connection: sqlite3.Connection, call_id: int) -> TextBackCall | None:
     row = connection.execute("SELECT * FROM text_back_calls WHERE call_id = ?", (call_id,)).fetchone()
-    return None if row is None else CalledBack(*row)
+    return None if row is None else TextBackCall(*row)
 
 
 def count_texts(connection: sqlite3.Connection, since: str, *, includes_refused: bool = False) -> int:

@@ -7,23 +7,18 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from integration.mirror.page_queries import live
 from integration.workspace import callbacks
 from integration.workspace.callback_items import CallbackItem
 
-
-class CallbackViewer(Protocol):
-    """Visibility of a viewer (integration/access/visibility.py)."""
-
-    @property
-    def user_scope(self) -> int | None: ...
-    def can_see_callback(self, user_id: int | None) -> bool: ...
+if TYPE_CHECKING:
+    from integration.access.visibility import Visibility
 
 
 def select_visible(
-    mirror_connection: sqlite3.Connection, viewer: CallbackViewer, items: Iterable[CallbackItem]
+    mirror_connection: sqlite3.Connection, viewer: Visibility, items: Iterable[CallbackItem]
 ) -> list[CallbackItem]:
     """Return the items that `viewer` sees, in the same order.
 
@@ -44,7 +39,7 @@ def select_visible(
 def find_visible(
     app_connection: sqlite3.Connection,
     mirror_connection: sqlite3.Connection,
-    viewer: CallbackViewer,
+    viewer: Visibility,
     item_id: int,
 ) -> CallbackItem | None:
     """Return an item by id.
@@ -58,7 +53,7 @@ def find_visible(
 def find_visible_open(
     app_connection: sqlite3.Connection,
     mirror_connection: sqlite3.Connection,
-    viewer: CallbackViewer,
+    viewer: Visibility,
     party: str | None,
 ) -> CallbackItem | None:
     """Return the open item of a caller, if the viewer sees one.
@@ -70,7 +65,7 @@ def find_visible_open(
 
 
 def count_visible_open(
-    app_connection: sqlite3.Connection, mirror_connection: sqlite3.Connection, viewer: CallbackViewer
+    app_connection: sqlite3.Connection, mirror_connection: sqlite3.Connection, viewer: Visibility
 ) -> int:
     """Return the number of open items that the viewer sees."""
     if viewer.user_scope is None:

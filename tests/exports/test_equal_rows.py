@@ -107,15 +107,19 @@ def _parquet(data: bytes) -> list[tuple[int, int]]:
     [
         (partial(as_csv.stream, chunk_rows=3), _csv),
         (partial(as_csv.stream, chunk_rows=3, threads=2), _csv),
-        (partial(jsonl.stream, chunk_rows=3), _jsonl),
+        (jsonl.stream, _jsonl),
         (xlsx.stream, _xlsx),
         pytest.param(parquet.stream, _parquet, marks=pytest.mark.exhaustive),
     ],
     ids=["csv", "csv-threads", "jsonl", "xlsx", "parquet"],
 )
 def test_every_format_is_one_snapshot_during_writes(
-    app: TestApp, stream: Callable[..., Any], read: Callable[[bytes], list[tuple[int, int]]]
+    app: TestApp,
+    stream: Callable[..., Any],
+    read: Callable[[bytes], list[tuple[int, int]]],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(jsonl, "CHUNK_ROWS", 3)
     app.put("cdrs", *({"id": number, "duration": 0} for number in range(1, 61)))
     stop, rounds = threading.Event(), [0]
 

@@ -121,12 +121,4 @@ def _insert(
 
 
 def _from_row(row: sqlite3.Row) -> QueuedMail:
-    return QueuedMail(
-        row["id"],
-        row["kind"],
-        row["person_id"],
-        row["account"],
-        row["details"],
-        row["created_at"],
-        row["tries"],
-    )
+    return QueuedMail(*(row[name] for name in QueuedMail.__dataclass_fields__))

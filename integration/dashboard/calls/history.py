@@ -62,7 +62,7 @@ def index() -> str:
 
     def parse(args: Mapping[str, str]) -> CallView:
         view = parse_view(args, context.settings)
-        return replace(view, call_filter=call_labels.add_noted_legs(view, context))
+        return replace(view, call_filter=call_labels.add_noted_legs(view, context.app_db, context.mirror_db))
 
     view = parse(request.args)
     jump = parse_day(request.args.get("on"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from flask import abort, request
 from werkzeug.wrappers import Response
 
-from integration.access import content_audit
+from integration.access import audit
 from integration.context import app_context
 from integration.core.api_responses import send_file
 from integration.core.errors import PlatformError, PlatformRefused
@@ -32,7 +32,7 @@ def send_archived(
         abort(503, f"The file could not be stored in the archive: {error.strerror}")
     name = f"{kind}-{record_id}{path.suffix}"
     response = send_file(path, mimetype=mimetype, as_attachment=as_attachment, download_name=name)
-    content_audit.record_content(
+    audit.record_content(
         context.app_db,
         request,
         response,

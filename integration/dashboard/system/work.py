@@ -6,7 +6,7 @@ from typing import Any
 
 from flask import Blueprint, Response, abort, make_response, redirect, request
 
-from integration.access import audit, content_audit
+from integration.access import audit
 from integration.context import AppContext, app_context
 from integration.core.commands import Progress
 from integration.core.errors import SwitchroomError
@@ -123,7 +123,7 @@ def show_event(seq: int) -> Response:
         "system", "system_event.html", event=row, body=row["body"].decode("utf-8", "replace")
     )
     response = make_response(page)
-    content_audit.record_content(
+    audit.record_content(
         app_context().app_db,
         request,
         response,

@@ -22,16 +22,14 @@ CHUNK_ROWS = 2000
 """Records of one chunk, the largest number held in memory."""
 
 
-def stream(read: OpenReader, selection: Selection, *, chunk_rows: int = CHUNK_ROWS) -> ExportStream:
+def stream(read: OpenReader, selection: Selection) -> ExportStream:
     """Return the file in chunks. Raises QueryError immediately."""
-    return ExportStream(read, selection, partial(chunks, chunk_rows=chunk_rows))
+    return ExportStream(read, selection, chunks)
 
 
-def chunks(
-    connection: sqlite3.Connection, export_query: ExportQuery, *, chunk_rows: int = CHUNK_ROWS
-) -> Iterator[bytes]:
+def chunks(connection: sqlite3.Connection, export_query: ExportQuery) -> Iterator[bytes]:
     if export_query.record_sql is None:
-        yield from _write_objects(connection, export_query, chunk_rows)
+        yield from _write_objects(connection, export_query)
         return
     cursor = connection.cursor()
     cursor.row_factory = None
@@ -40,20 +38,18 @@ def chunks(
         f" ORDER BY {export_query.order or 'rowid'}",
         export_query.values,
     )
-    while rows := cursor.fetchmany(chunk_rows):
+    while rows := cursor.fetchmany(CHUNK_ROWS):
         yield b"".join(mask_json(row[0]) + b"\n" for row in rows)
 
 
-def _write_objects(
-    connection: sqlite3.Connection, export_query: ExportQuery, chunk_rows: int
-) -> Iterator[bytes]:
+def _write_objects(connection: sqlite3.Connection, export_query: ExportQuery) -> Iterator[bytes]:
     names = [column.heading for column in export_query.columns]
     converters = {
         index: convert
         for index, column in enumerate(export_query.columns)
         if (convert := _make_converter(column, export_query)) is not None
     }
-    for batch in export_query.fetch_batches(connection, chunk_rows):
+    for batch in export_query.fetch_batches(connection, CHUNK_ROWS):
         encoded_rows = []
         for row in batch:
             values = list(row)

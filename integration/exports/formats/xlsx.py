@@ -13,7 +13,6 @@ import sqlite3
 import textwrap
 from collections.abc import Callable
 from datetime import datetime
-from functools import partial
 from itertools import chain
 from typing import IO, Any
 from zoneinfo import ZoneInfo
@@ -48,9 +47,9 @@ TRUNCATED = -2
 """Return value of XlsxWriter for a truncated text."""
 
 
-def stream(read: OpenReader, selection: Selection, *, sheet_rows: int = MAX_SHEET_ROWS) -> ExportStream:
+def stream(read: OpenReader, selection: Selection) -> ExportStream:
     """Return the file in chunks. Raises QueryError immediately."""
-    return stream_spooled(read, selection, partial(write, sheet_rows=sheet_rows))
+    return stream_spooled(read, selection, write)
 
 
 def write(
@@ -58,13 +57,8 @@ def write(
     export_query: ExportQuery,
     selection: Selection,
     file: IO[bytes],
-    *,
-    sheet_rows: int = MAX_SHEET_ROWS,
 ) -> None:
-    """Write the workbook in constant memory.
-
-    `sheet_rows` is the maximum per sheet, header included.
-    """
+    """Write the workbook in constant memory."""
     workbook = xlsxwriter.Workbook(file, {"constant_memory": True, "in_memory": False})
     title = selection.title if selection.has_word_headings else export_query.name
     workbook.set_properties({"title": title, "comments": "Created by Switchroom"})
@@ -77,9 +71,9 @@ def write(
     sheet_count = row_count = 0
     worksheet: _TextWorksheet | None = None
     writers: list[CellWriter] = []
-    row_index = sheet_rows
+    row_index = MAX_SHEET_ROWS
     for row in chain.from_iterable(export_query.fetch_batches(connection)):
-        if worksheet is None or row_index == sheet_rows:
+        if worksheet is None or row_index == MAX_SHEET_ROWS:
             _finish_worksheet(worksheet, row_index, export_query)
             sheet_count += 1
             worksheet, row_index = _add_worksheet(workbook, export_query, title, sheet_count, bold), 1
@@ -106,7 +100,7 @@ def write(
     ]
     if sheet_count > 1:
         lines.append(
-            ("Sheets", f"{sheet_count}, since a sheet holds {sheet_rows - 1} rows beside its header")
+            ("Sheets", f"{sheet_count}, since a sheet holds {MAX_SHEET_ROWS - 1} rows beside its header")
         )
     if formats.truncated_count:
         lines.append(

@@ -262,8 +262,9 @@ def test_chunks_stay_small_in_a_long_file() -> None:
     assert max(map(len, chunks)) < 20_000
 
 
-def test_json_lines_are_the_received_records() -> None:
+def test_json_lines_are_the_received_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jsonl, "CHUNK_ROWS", 2)
     records = [{"id": n, "src": "=1", "more": [1, {"a": None}]} for n in range(1, 6)]
     table = collection_at(":memory:", CALLS, records)
-    data = b"".join(jsonl.stream(lambda: nullcontext(table), select(CALLS, {}), chunk_rows=2))
+    data = b"".join(jsonl.stream(lambda: nullcontext(table), select(CALLS, {})))
     assert [json.loads(line) for line in data.splitlines()] == records

@@ -23,9 +23,9 @@ from tests.support.payloads.collection_table import collection_at
 from tests.support.payloads.query_reference import CALLS
 
 
-def workbook(records: list[dict[str, Any]], args: dict[str, str] | None = None, **options: Any) -> Any:
+def workbook(records: list[dict[str, Any]], args: dict[str, str] | None = None) -> Any:
     table = collection_at(":memory:", CALLS, records)
-    data = b"".join(xlsx.stream(lambda: nullcontext(table), select(CALLS, args or {}), **options))
+    data = b"".join(xlsx.stream(lambda: nullcontext(table), select(CALLS, args or {})))
     table.close()
     return openpyxl.load_workbook(io.BytesIO(data))
 
@@ -81,8 +81,9 @@ def test_a_long_title_is_cut_between_words(shared_app: TestApp) -> None:
     assert book.sheetnames == ["Media session detail", "About"]
 
 
-def test_rows_beyond_the_sheet_limit_continue_in_further_sheets() -> None:
-    book = workbook([{"id": number} for number in range(1, 8)], {"columns": "id"}, sheet_rows=4)
+def test_rows_beyond_the_sheet_limit_continue_in_further_sheets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(xlsx, "MAX_SHEET_ROWS", 4)
+    book = workbook([{"id": number} for number in range(1, 8)], {"columns": "id"})
     assert book.sheetnames == ["cdrs", "cdrs 2", "cdrs 3", "About"]
     ids = [row[0] for page in book.worksheets[:-1] for row in cells(page)[1:]]
     assert ids == list(range(1, 8))
