@@ -1,4 +1,4 @@
-"""UTC offsets of the display time zone, for local times in views.
+"""UTC offsets of time zones, for local times in SQL.
 
 SQLite does not convert to named time zones, and the views call no function of the product. The table
 `_zone_offsets` therefore has each time at which the offset of `dashboard.timezone` changes.
@@ -21,7 +21,7 @@ CREATE TABLE IF NOT EXISTS _zone_offsets (
 ) STRICT, WITHOUT ROWID;
 """
 
-FIRST_YEAR = 1990
+FIRST_YEAR = 1970
 """Year of the first stored change. Earlier times have the offset of its first day."""
 YEARS_AHEAD = 10
 """Years after the present one with stored changes. Later times have the last stored offset."""

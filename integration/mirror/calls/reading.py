@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from math import isfinite
 
@@ -263,43 +263,47 @@ def _parse_unix_seconds(value: object) -> int | None:
     return seconds if seconds is not None and seconds >= EARLIEST_SECONDS else None
 
 
+Rows = Mapping[str, list[sqlite3.Row]]
+"""Rows of the tables of DIRECTORY_COLUMNS: the id and these columns."""
+
+
 def load_directory(connection: sqlite3.Connection, phone_numbers: PhoneNumbers) -> Directory:
     """Read the users, groups, machine numbers and DDIs of the account.
 
     Includes records that are missing on the platform, because past calls refer to them.
     """
+    return _build_directory(_read_directory(connection), phone_numbers)
+
+
+def _read_directory(connection: sqlite3.Connection) -> Rows:
+    return {
+        table: connection.execute(f"SELECT id, {', '.join(columns)} FROM {table}").fetchall()
+        for table, columns in DIRECTORY_COLUMNS.items()
+    }
+
+
+def _build_directory(rows: Rows, phone_numbers: PhoneNumbers) -> Directory:
     people = [
         Person(id_, parse_text(ext), " ".join(filter(None, (parse_text(first), parse_text(last)))))
-        for id_, ext, first, last in connection.execute("SELECT id, ext, first_name, last_name FROM users")
+        for id_, ext, first, last in rows["users"]
     ]
     groups = [
-        Group("ringgroup", id_, parse_text(number_), parse_text(name) or "", parse_int(ring))
-        for id_, number_, name, ring in connection.execute(
-            "SELECT id, number, name, ring_time FROM ringgroups"
-        )
+        Group("ringgroup", id_, parse_text(number), parse_text(name) or "", parse_int(ring))
+        for id_, number, name, ring in rows["ringgroups"]
     ]
     groups += [
-        Group(
-            "queue",
-            id_,
-            parse_text(number_),
-            parse_text(name) or "",
-            parse_int(retry) if parse_int(retry) else parse_int(ring),
-        )
-        for id_, number_, name, ring, retry in connection.execute(
-            "SELECT id, number, name, ring_time, retry FROM queues"
-        )
+        Group("queue", id_, parse_text(number), parse_text(name) or "", parse_int(retry) or parse_int(ring))
+        for id_, number, name, ring, retry in rows["queues"]
     ]
     machine_numbers = [
-        str(row[0])
-        for row in connection.execute(
-            "SELECT number FROM ivrs WHERE number <> ''"
-            " UNION ALL SELECT confno FROM conferences WHERE confno <> ''"
-        )
+        str(number)
+        for table in ("ivrs", "conferences")
+        for _, number in rows[table]
+        if number not in (None, "")
     ]
     ddis = {
         e164: parse_text(name) or ""
-        for raw, name in connection.execute("SELECT e164, name FROM ddis")
+        for _, raw, name in rows["ddis"]
         if (e164 := phone_numbers.to_e164(parse_text(raw))) is not None
     }
     return Directory.build(people, groups, machine_numbers, ddis)
@@ -309,15 +313,12 @@ class DirectoryCache:
     """Directory of the last load by the writer."""
 
     def __init__(self) -> None:
-        self._rows: list[list[sqlite3.Row]] | None = None
+        self._rows: Rows | None = None
         self._directory = Directory()
 
     def load(self, connection: sqlite3.Connection, phone_numbers: PhoneNumbers) -> Directory:
         """Return the present directory."""
-        rows = [
-            connection.execute(f"SELECT id, {', '.join(columns)} FROM {table}").fetchall()
-            for table, columns in DIRECTORY_COLUMNS.items()
-        ]
+        rows = _read_directory(connection)
         if rows != self._rows:
-            self._directory, self._rows = load_directory(connection, phone_numbers), rows
+            self._directory, self._rows = _build_directory(rows, phone_numbers), rows
         return self._directory

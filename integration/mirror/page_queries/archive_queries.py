@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -63,7 +64,7 @@ def find_unapplied_webhooks(
 
     Considers webhooks received before `before` (UTC text).
     """
-    with _AttachedInbox(connection, inbox_path):
+    with _attached_inbox(connection, inbox_path):
         row = connection.execute(
             "SELECT count(*), min(seq), min(received_at) FROM inbox.inbox AS stored WHERE received_at < ? "
             "AND NOT EXISTS (SELECT 1 FROM main._applied AS applied WHERE applied.seq = stored.seq)",
@@ -79,7 +80,7 @@ def find_seq_beyond_inbox(connection: sqlite3.Connection, inbox_path: Path) -> i
     """
     applied_seq = connection.execute("SELECT coalesce(max(seq), 0) FROM _applied").fetchone()[0]
     # Read after mirror.db, so that a webhook that arrives between the two reads is no finding.
-    with _AttachedInbox(connection, inbox_path):
+    with _attached_inbox(connection, inbox_path):
         inbox_seq = connection.execute(
             "SELECT coalesce(max(seq), 0) FROM inbox.sqlite_sequence WHERE name = 'inbox'"
         ).fetchone()[0]
@@ -92,23 +93,15 @@ def renew_epoch(path: Path) -> None:
     The change number of an open page may be later than the backup. The new epoch makes the page reload
     instead of missing changes.
     """
-    connection = sqlite3.connect(path)
+    with closing(sqlite3.connect(path)) as connection, connection:
+        change_log.renew_epoch(connection)
+
+
+@contextmanager
+def _attached_inbox(connection: sqlite3.Connection, inbox_path: Path) -> Iterator[None]:
+    """Attach inbox.db to a connection of mirror.db, read-only."""
+    connection.execute("ATTACH ? AS inbox", (build_readonly_uri(inbox_path),))
     try:
-        with connection:
-            change_log.renew_epoch(connection)
+        yield
     finally:
-        connection.close()
-
-
-class _AttachedInbox:
-    """Context manager that attaches inbox.db to a connection of mirror.db, read-only."""
-
-    def __init__(self, connection: sqlite3.Connection, inbox_path: Path) -> None:
-        self._connection = connection
-        self._inbox_path = inbox_path
-
-    def __enter__(self) -> None:
-        self._connection.execute("ATTACH ? AS inbox", (build_readonly_uri(self._inbox_path),))
-
-    def __exit__(self, *_: object) -> None:
-        self._connection.execute("DETACH inbox")
+        connection.execute("DETACH inbox")

@@ -10,14 +10,14 @@ import json
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from functools import lru_cache
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 from integration.core import clock
 from integration.core.number_variants import ERASED
 from integration.core.opening_hours import OpeningHours
+from integration.mirror import zone_offsets
 
 if TYPE_CHECKING:
     from integration.settings.model import Settings
@@ -168,31 +168,18 @@ class MissedFilter:
             )
 
 
-@lru_cache(maxsize=256)
-def list_offsets(zone: ZoneInfo, since: str, until: str) -> tuple[tuple[str, int], ...]:
+def list_offsets(zone: ZoneInfo, since: str, until: str) -> list[tuple[str, int]]:
     """Return (end, seconds east of UTC) of each span of one offset.
 
-    The last end is `until`. Times are UTC text. Two changes of the clock within 7 days are not found.
+    The last end is `until`. Times are UTC text.
     """
-
-    def get_offset(moment: datetime) -> timedelta:
-        return moment.astimezone(zone).utcoffset() or timedelta()
-
-    spans = []
-    moment, end = (datetime.fromisoformat(text).replace(tzinfo=UTC) for text in (since, until))
-    while moment < end:
-        later = min(moment + timedelta(days=7), end)
-        if get_offset(later) != get_offset(moment):
-            before, after = moment, later
-            while after - before > timedelta(seconds=1):
-                middle = before + (after - before) // 2
-                before, after = (
-                    (middle, after) if get_offset(middle) == get_offset(moment) else (before, middle)
-                )
-            change = after.replace(microsecond=0)
-            spans.append((clock.utc_text(change), int(get_offset(moment).total_seconds())))
-        moment = later
-    return (*spans, (until, int(get_offset(end).total_seconds())))
+    offsets = zone_offsets.compute_offsets(zone, clock.now().year + zone_offsets.YEARS_AHEAD)
+    ends = [*(begin for begin, _, _ in offsets[1:]), until]
+    return [
+        (min(end, until), seconds)
+        for (begin, seconds, _), end in zip(offsets, ends, strict=True)
+        if begin < until and (end > since or end == until)
+    ]
 
 
 def _build_offset_sql(offsets: Sequence[tuple[str, int]]) -> str:

@@ -9,7 +9,7 @@ in full hours. Each quarter or hour belongs to exactly one local hour, so change
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo
@@ -23,6 +23,7 @@ from integration.mirror.page_queries.missed_calls import (
     IS_OPEN,
     CountingRules,
     find_user_name,
+    list_offsets,
 )
 
 FIRST_DAY, END_DAY = date(1970, 1, 1), date(9000, 1, 1)
@@ -152,8 +153,19 @@ class Span:
         return {"since": self.since, "until": self.until, "level": self.level}
 
 
-SHARE_KINDS = ("person", "line", "group", "country")
-"""Kinds of shares: 'person' is a platform user, 'line' a DDI."""
+_SHARE_SQL = {
+    "person": ("user_id", "''", "outcome = 'answered'"),
+    "line": ("coalesce(our_e164, our_number)", "''", "direction = 'in'"),
+    "group": (GROUP_KEY, "max(group_name)", "direction = 'in' AND group_kind IS NOT NULL"),
+    "country": ("substr(party_e164, 2, 3)", "''", "true"),
+}
+"""SQL of key, name and condition of each kind of share.
+
+'person' is the platform user who answered or placed the call: a missed call counts for no user, although a
+user's phone rang. 'line' is the DDI that was dialled, 'group' a ring group, queue or IVR. 'country' is the
+calling code of the outside party, found by the first digits; all countries with +1 are one key.
+"""
+SHARE_KINDS = tuple(_SHARE_SQL)
 
 
 @dataclass(slots=True)
@@ -260,14 +272,17 @@ def compute_sums(
         sums.add_hour(hour_start, figures)
     if not with_shares:
         return sums
-    for kind, rows in (
-        ("person", _sum_by_user(connection, span)),
-        ("line", _sum_by_number(connection, span)),
-        ("group", _sum_by_group(connection, span)),
-        ("country", _sum_by_country(connection, span)),
-    ):
-        for key, name, figures in rows:
-            sums.add_share(kind, key, name, figures)
+    for kind, (key_sql, name_sql, condition) in _SHARE_SQL.items():
+        rows = connection.execute(
+            f"SELECT {key_sql}, {name_sql}, {_SUMS} {span.source} AND {condition} GROUP BY 1",
+            span.get_parameters(),
+        )
+        for key, name, *figures in rows:
+            if kind == "country":
+                key = find_calling_code(key)
+                name = format_country_name(key) if key else ""
+            if key:
+                sums.add_share(kind, str(key), name or "", _make_figures(figures))
     return sums
 
 
@@ -284,65 +299,15 @@ def rank_shares(connection: sqlite3.Connection, sums: ReportSums, kind: str) -> 
     return sorted(shares, key=lambda share: (-share.figures.calls, share.name, share.key))
 
 
-_KeyedFigures = Iterator[tuple[str, str, Figures]]
-"""(Key, name, figures). A key may occur more than once."""
-
-
-def _sum_by_user(connection: sqlite3.Connection, span: Span) -> _KeyedFigures:
-    """Sum answered calls by the user who answered or placed the call.
-
-    A missed call counts for no user, although a user's phone rang.
-    """
-    rows = connection.execute(
-        f"SELECT user_id, {_SUMS} {span.source} AND user_id IS NOT NULL AND outcome = 'answered'"
-        " GROUP BY user_id",
-        span.get_parameters(),
-    )
-    return ((str(row[0]), "", _make_figures(row[1:])) for row in rows)
-
-
-def _sum_by_number(connection: sqlite3.Connection, span: Span) -> _KeyedFigures:
-    """Sum inbound calls by the dialled number of the account."""
-    rows = connection.execute(
-        f"SELECT coalesce(our_e164, our_number), {_SUMS} {span.source} AND direction = 'in' GROUP BY 1",
-        span.get_parameters(),
-    )
-    return ((row[0], "", _make_figures(row[1:])) for row in rows if row[0])
-
-
-def _sum_by_group(connection: sqlite3.Connection, span: Span) -> _KeyedFigures:
-    """Sum inbound calls by ring group, queue or IVR."""
-    rows = connection.execute(
-        f"SELECT {GROUP_KEY}, max(group_name), {_SUMS} {span.source} AND direction = 'in'"
-        " AND group_kind IS NOT NULL GROUP BY 1",
-        span.get_parameters(),
-    )
-    return ((row[0], row[1] or "", _make_figures(row[2:])) for row in rows if row[0])
-
-
-def _sum_by_country(connection: sqlite3.Connection, span: Span) -> _KeyedFigures:
-    """Sum calls by the calling code of the outside party.
-
-    All countries with +1 are one key.
-    """
-    rows = connection.execute(
-        f"SELECT substr(party_e164, 2, 3), {_SUMS} {span.source} GROUP BY 1", span.get_parameters()
-    )
-    for row in rows:
-        code = find_calling_code(row[0])
-        if code:
-            yield code, format_country_name(code), _make_figures(row[1:])
-
-
 def sum_by_hour(connection: sqlite3.Connection, span: Span, zone: ZoneInfo) -> list[tuple[datetime, Figures]]:
     """Return (local start, figures) of every hour with calls.
 
     An hour that occurs twice in local time, because the clock is set back, is returned twice. Quarters of an
     hour are returned separately if the offset of the zone is not in full hours.
     """
-    minutes = (
-        "" if _has_full_hour_offsets(span, zone) else ", cast(substr(started_at, 15, 2) AS INTEGER) / 15"
-    )
+    offsets = list_offsets(zone, span.since, span.until)
+    has_full_hours = all(seconds % 3600 == 0 for _, seconds in offsets)
+    minutes = "" if has_full_hours else ", cast(substr(started_at, 15, 2) AS INTEGER) / 15"
     rows = connection.execute(
         f"SELECT substr(started_at, 1, 13){minutes}, {_SUMS} {span.source}"
         f" GROUP BY 1{', 2' if minutes else ''}",
@@ -410,19 +375,3 @@ def get_currency(connection: sqlite3.Connection) -> str:
 
 def _make_figures(row: Iterable[float | None]) -> Figures:
     return Figures(*(value or 0 for value in row))  # type: ignore[arg-type]
-
-
-def _has_full_hour_offsets(span: Span, zone: ZoneInfo) -> bool:
-    """Return whether the zone's offset is in full hours throughout the span.
-
-    The offset is tested at about 400 times, or once a day if that is less often.
-    """
-    begin, end = (clock.parse_utc(text) for text in (span.since, span.until))
-    assert begin is not None
-    assert end is not None
-    step = max(timedelta(days=1), (end - begin) / 400)
-    while begin < end + step:
-        if (begin.astimezone(zone).utcoffset() or timedelta()) % timedelta(hours=1):
-            return False
-        begin += step
-    return True

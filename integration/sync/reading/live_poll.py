@@ -15,7 +15,6 @@ from integration.core.errors import (
 )
 from integration.core.json_records import JsonRecord
 from integration.mirror.calls import live_table
-from integration.mirror.page_queries import open_legs
 from integration.mirror.records.upsert import delete_rows, get_usable_key
 from integration.mirror.sync_state import collection_state, lookup_queue
 from integration.sqlite.transaction import Transaction
@@ -51,7 +50,7 @@ def needed(context: SyncContext) -> bool:
         last_poll_at = collection_state.get_state(connection, "calls").last_success_at
         if is_due(last_poll_at, LIST_REFRESH_SECONDS):
             return True
-        return bool(open_legs.list_open_legs(connection)) or open_legs.has_calls_without_webhook(
+        return bool(live_table.list_open_legs(connection)) or live_table.has_calls_without_webhook(
             connection, since
         )
 
@@ -75,7 +74,7 @@ def poll(context: SyncContext) -> int:
     seen_before = clock.utc_text(clock.unix() - MIN_LEG_AGE_SECONDS)
     with context.mirror_db.read() as connection:
         missing_legs = [
-            leg for leg in open_legs.list_open_legs(connection, seen_before) if leg not in listed_legs
+            leg for leg in live_table.list_open_legs(connection, seen_before) if leg not in listed_legs
         ]
     found_records, ended_legs = _request_legs(context, missing_legs[:MAX_LEG_REQUESTS])
 
@@ -92,7 +91,7 @@ def poll(context: SyncContext) -> int:
                 # The CDR has the outcome, and no hang-up event has requested it.
                 lookup_queue.enqueue_leg(tx, leg, requested_at)
         # A webhook may have reported a hang-up while the list was in transit.
-        delete_rows(tx, calls, open_legs.list_ended_legs(tx))
+        live_table.remove_ended_legs(tx)
 
     context.mirror_db.write(job)
     return len(listed_legs) + len(found_records)
@@ -105,7 +104,7 @@ def read_new_legs(context: SyncContext) -> int:
     during an outage; the next poll then completes the rows.
     """
     with context.mirror_db.read() as connection:
-        new_legs = open_legs.list_unread_legs(connection, MAX_NEW_LEG_REQUESTS + 1)
+        new_legs = live_table.list_unread_legs(connection, MAX_NEW_LEG_REQUESTS + 1)
     if len(new_legs) > MAX_NEW_LEG_REQUESTS:
         poll(context)
         return 1
