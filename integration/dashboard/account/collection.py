@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlencode
 
@@ -25,7 +25,7 @@ from integration.dashboard.account.sections import Section
 from integration.dashboard.account.values import ReferenceNames, ValueFormatter
 from integration.dashboard.site import formats, layout
 from integration.mirror.query import browse, text_search
-from integration.mirror.query.filters import Condition
+from integration.mirror.query.filters import Condition, Search
 from integration.mirror.query.query import Query
 from integration.mirror.records import dictionaries
 
@@ -72,12 +72,12 @@ def show_list(visibility: Visibility, section: Section) -> Response:
         state = visibility.collection_state(connection, resource)
         sample = browse.sample_fields(connection, resource)
         record_query = visibility.restrict_query(connection, list_view.query)
+        if search_words:
+            record_query = replace(record_query, search=Search(search_words, include_item_fields))
         unreachable_since = layout.unreachable_since(connection)
         if mistake is None:
             try:
-                rows = browse.fetch_page(
-                    connection, record_query, search_words, include_items=include_item_fields
-                )
+                rows = record_query.fetch_rows(connection)
             except QueryError as error:
                 mistake = str(error)
         reference_names = ReferenceNames(connection, visibility.collections)
@@ -90,11 +90,7 @@ def show_list(visibility: Visibility, section: Section) -> Response:
     undocumented = (*sample.undocumented, *(sample.undocumented_in_items if include_item_fields else ()))
     fields = _list_fields(resource, undocumented, list_view.query.hidden_fields)
     column_names = _choose_columns(list_view, resource, sample, fields)
-    total = (
-        None
-        if mistake
-        else _count_records(record_query, search_words, include_item_fields, page_row_count=len(rows))
-    )
+    total = None if mistake else _count_records(record_query, page_row_count=len(rows))
     html = layout.render_page(
         "account",
         "account_list.html",
@@ -186,19 +182,13 @@ def _build_column(list_view: ListView, resource: Resource, name: str) -> Column:
     return Column(name, field_labels.label_field(name), url, sort_order, is_right_aligned)
 
 
-def _count_records(
-    record_query: Query,
-    search_words: text_search.SearchGroups,
-    include_item_fields: bool,
-    *,
-    page_row_count: int,
-) -> int | None:
+def _count_records(record_query: Query, *, page_row_count: int) -> int | None:
     """Return the number of matches; None if counting exceeds COUNT_SECONDS."""
     if record_query.page == 1 and page_row_count < list_query.PAGE_SIZE:
         return page_row_count
     try:
         with app_context().mirror_db.read(seconds=COUNT_SECONDS) as connection:
-            return browse.count(connection, record_query, search_words, include_items=include_item_fields)
+            return record_query.count_matches(connection)
     except sqlite3.OperationalError as error:
         if str(error) != "interrupted":
             raise

@@ -33,7 +33,7 @@ from integration.dashboard.account.widgets import describe
 from integration.dashboard.site import confirmation, edit_versions, form_responses, layout
 from integration.dashboard.site.edit_versions import Edit
 from integration.dashboard.site.guard import current_person
-from integration.mirror.query import browse
+from integration.mirror.records import single_record
 from integration.sqlite.errors import STORAGE_FAILURES
 from integration.sqlite.transaction import Transaction
 from integration.sync.writing.write_through import WriteResult
@@ -333,5 +333,7 @@ def _selected_keys() -> list[int]:
 def _find_together(section: Section) -> list[tuple[int, str]]:
     """Return (id, name) of the selected records."""
     with app_context().mirror_db.read() as connection:
-        found = browse.find_by_field(connection, section.resource, "id", _selected_keys())
+        found = single_record.fetch_by_key(
+            connection, section.resource, _selected_keys(), include_missing=True
+        )
     return [(int(key), field_labels.record_title(record) or key) for key, record in found.items()]

@@ -19,6 +19,7 @@ from integration.core.json_records import RawJson
 from integration.dashboard.account.sections import SECTIONS
 from integration.dashboard.site import formats
 from integration.mirror.query import browse
+from integration.mirror.records import single_record
 from integration.mirror.records.dictionaries import Labels
 from integration.mirror.records.masking import mask_json, remove_secrets
 
@@ -81,8 +82,12 @@ class ReferenceNames:
             missing_keys = keys - self._requested_keys[collection, key_field]
             if missing_keys:
                 self._requested_keys[collection, key_field] |= missing_keys
-                self._records[collection, key_field] |= browse.find_by_field(
-                    self.connection, SECTIONS[collection].resource, key_field, missing_keys
+                self._records[collection, key_field] |= single_record.fetch_by_key(
+                    self.connection,
+                    SECTIONS[collection].resource,
+                    missing_keys,
+                    key_field=key_field,
+                    include_missing=True,
                 )
 
     def find(self, collection: str, key_field: str, key: str) -> dict[str, Any] | None:

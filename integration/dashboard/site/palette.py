@@ -27,7 +27,8 @@ from integration.mirror.page_queries.call_labels import STATE_LABELS
 from integration.mirror.page_queries.history import CallFilter
 from integration.mirror.page_queries.live import LiveCallCounts
 from integration.mirror.page_queries.search_index import SearchTerms, fold
-from integration.mirror.query import browse, text_search
+from integration.mirror.query import text_search
+from integration.mirror.query.filters import Search
 from integration.mirror.query.query import Query
 from integration.workspace import notes
 
@@ -260,11 +261,9 @@ def _find_chats(connection: sqlite3.Connection, viewer: Visibility, text: str) -
         descending=True,
         limit=GROUP_SIZE,
         hidden_fields=viewer.hidden_fields(resource),
+        search=Search(text_search.parse_search_groups(text, None), include_items=False),
     )
-    groups = text_search.parse_search_groups(text, None)
-    rows = browse.fetch_page(
-        connection, viewer.restrict_query(connection, query), groups, include_items=False
-    )
+    rows = viewer.restrict_query(connection, query).fetch_rows(connection)
     return [
         Result(row["visitor_name"] or f"Chat {row['id']}", formats.at_short(row["created_at"]),
                f"/account/chats/{row['id']}", "messages")

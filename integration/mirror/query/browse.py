@@ -1,18 +1,16 @@
-"""Browse any collection of the mirror: its state, pages, records and references."""
+"""Browse any collection of the mirror: its state, records and references."""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
 from integration.catalogue.field_meanings import is_secret
 from integration.catalogue.shapes import Relation, Resource
-from integration.core.ids import as_id, id_list
+from integration.core.ids import as_id
 from integration.core.json_records import read_record
-from integration.mirror.query import text_search
-from integration.mirror.query.filter_sql import SqlBuilder
 from integration.mirror.query.query import Query
 from integration.mirror.records.rows import Key, get_key_type
 from integration.mirror.sync_state.collection_state import get_state
@@ -132,71 +130,6 @@ def list_values(connection: sqlite3.Connection, resource: Resource, field_name: 
     return sorted(str(row[0]) for row in rows)
 
 
-# --- pages -------------------------------------------------------------------------------------------
-
-
-def fetch_page(
-    connection: sqlite3.Connection,
-    query: Query,
-    search_groups: text_search.SearchGroups = (),
-    *,
-    include_items: bool = True,
-) -> list[sqlite3.Row]:
-    """Return the rows of one page, all columns.
-
-    `include_items`: search column `_item` too. Raises QueryError.
-    """
-    if not search_groups:
-        return query.fetch_rows(connection)
-    resource = query.resource
-    builder = query.make_builder(connection)
-    where = _build_search_where(builder, query, search_groups, include_items)
-    key = f'"{resource.key}"' if resource.key else "_n"
-    order = f"{key} DESC" if query.sort == resource.key and query.descending else key
-    if query.sort is not None and query.sort != resource.key:
-        direction = "DESC" if query.descending else "ASC"
-        order = f"{builder.build_expression(query.sort, 'sort')} {direction}, {key}"
-    limit, offset = builder.bind(query.limit), builder.bind(min((query.page - 1) * query.limit, 2**62))
-    return connection.execute(
-        f'SELECT * FROM "{resource.table}" WHERE {where} ORDER BY {order} LIMIT {limit} OFFSET {offset}',
-        builder.values,
-    ).fetchall()
-
-
-def count(
-    connection: sqlite3.Connection,
-    query: Query,
-    search_groups: text_search.SearchGroups = (),
-    *,
-    include_items: bool = True,
-) -> int:
-    """Return how many records match. Raises QueryError."""
-    if not search_groups:
-        return query.count_matches(connection)
-    builder = query.make_builder(connection)
-    where = _build_search_where(builder, query, search_groups, include_items)
-    sql = f'SELECT count(*) FROM "{query.resource.table}" WHERE {where}'
-    return int(connection.execute(sql, builder.values).fetchone()[0])
-
-
-def _build_search_where(
-    builder: SqlBuilder, query: Query, search_groups: text_search.SearchGroups, include_items: bool
-) -> str:
-    search_condition = text_search.build_search_condition(
-        builder, search_groups, query.hidden_fields, include_items=include_items
-    )
-    if query.resource.collection == "chats":
-        # The messages of chats are stored by user (mirror/records/subresources).
-        message_condition = text_search.build_search_condition(
-            builder, search_groups, query.hidden_fields, include_items=False
-        )
-        search_condition = (
-            f"({search_condition} OR id IN (SELECT CAST(json_extract(_doc, '$.chat_id') AS INTEGER)"
-            f" FROM users_chatmsgs WHERE {message_condition}))"
-        )
-    return f"{query.build_where(builder)} AND {search_condition}"
-
-
 # --- records and their references --------------------------------------------------------------------
 
 
@@ -234,26 +167,6 @@ def find_single_record(connection: sqlite3.Connection, resource: Resource) -> sq
         f'SELECT * FROM "{resource.table}" ORDER BY _last_seen DESC LIMIT 1'
     ).fetchone()
     return row
-
-
-def find_by_field(
-    connection: sqlite3.Connection, resource: Resource, field_name: str, values: Iterable[Any]
-) -> dict[str, dict[str, Any]]:
-    """Return the records with one of `values` in `field_name`.
-
-    The result maps the value as text to the parsed record. A present record replaces a missing one. Raises
-    ValueError if there is no such field.
-    """
-    if resource.field(field_name) is None:
-        raise ValueError(f"{resource.name} has no field {field_name!r}")
-    texts = {str(value) for value in values}
-    keys = {key for text in texts if (key := as_id(text)) is not None}
-    rows = connection.execute(
-        f'SELECT "{field_name}" AS name, _doc FROM "{resource.table}"'
-        f' WHERE "{field_name}" IN (SELECT value FROM json_each(?)) ORDER BY _missing_since IS NULL',
-        (id_list([*texts, *keys]),),
-    )
-    return {str(row["name"]): read_record(row["_doc"]).values for row in rows}
 
 
 def find_referring(

@@ -41,6 +41,21 @@ class AnyOf:
     conditions: tuple[Condition, ...]
 
 
+SearchGroups = tuple[tuple[str, ...], ...]
+"""Groups of search terms. A record must contain one term of every group."""
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """Search of the texts of all fields of a record.
+
+    `include_items`: search column `_item` too.
+    """
+
+    groups: SearchGroups
+    include_items: bool = True
+
+
 def parse_filter(text: str) -> tuple[Condition, ...]:
     """Parse the query parameter `filter`.
 

@@ -15,8 +15,9 @@ from typing import Any
 from integration.catalogue.shapes import Resource
 from integration.core.errors import QueryError
 from integration.core.json_records import read_record, serialize_values
+from integration.mirror.query import text_search
 from integration.mirror.query.filter_sql import SqlBuilder
-from integration.mirror.query.filters import AnyOf, Condition, parse_filter, quote_value
+from integration.mirror.query.filters import AnyOf, Condition, Search, parse_filter, quote_value
 from integration.mirror.query.functions import register
 from integration.mirror.query.positions import Positions
 
@@ -50,6 +51,7 @@ class Query:
 
     `page`: number of the page, from 1. `limit`: records per page. `include_missing`: include records that are
     no longer on the platform (the facade never does). `hidden_fields`: fields that this client must not use.
+    `search`: of pages, not with `fetch_page`.
 
     The fastest way to the page, which `fetch_page` chooses: `start`: (id, count) for all records in the order
     of ids; `count` records come up to and including the id. `is_dense`: so many records match that reading
@@ -71,6 +73,7 @@ class Query:
     fields: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     include_missing: bool = False
     hidden_fields: frozenset[str] = frozenset()
+    search: Search | None = None
     start: tuple[int, int] | None = None
     is_dense: bool = False
     matching_keys: str | None = None
@@ -96,6 +99,8 @@ class Query:
             )
         conditions = [] if self.include_missing else ["_missing_since IS NULL"]
         conditions += [builder.build_condition(condition) for condition in self.conditions]
+        if self.search is not None:
+            conditions.append(text_search.build_search_condition(builder, self.search, self.hidden_fields))
         return " AND ".join(conditions) or "1"
 
     def make_builder(self, connection: sqlite3.Connection) -> SqlBuilder:
@@ -190,7 +195,7 @@ class Query:
                 f"SELECT count(*) FROM (SELECT 1 FROM {table} WHERE {self.build_where(builder)}"
                 f" GROUP BY {group})"
             )
-        elif self.conditions:
+        elif self.conditions or self.search:
             sql = f"SELECT count(*) FROM {table} WHERE {self.build_where(builder)}"
         else:
             # count(*) without WHERE adds up the headers of the leaf pages of an index, and reads no entry.

@@ -14,13 +14,11 @@ from integration.catalogue.field_meanings import SECRET_NAMES, SECRET_PREFIX
 from integration.core.number_search.reading import read_number
 from integration.mirror.page_queries.search_index import parse_search
 from integration.mirror.query.filter_sql import SqlBuilder
+from integration.mirror.query.filters import Search, SearchGroups
 from integration.sqlite.listing import escape_like
 
 _UNESCAPED_IN_JSON = re.compile(r"[^\"\\/\x00-\x1f]*")
 """Text that JSON serializers write unchanged or with `\\u` escapes."""
-
-SearchGroups = tuple[tuple[str, ...], ...]
-"""Groups of search terms. A record must contain one term of every group."""
 
 
 def parse_search_groups(text: str, calling_code: str | None) -> SearchGroups:
@@ -45,29 +43,39 @@ def _list_variants(text: str, calling_code: str | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys((text, *(terms.groups[0] if terms else ()))))
 
 
-def build_search_condition(
-    builder: SqlBuilder, groups: SearchGroups, hidden_fields: Collection[str], *, include_items: bool
-) -> str:
-    """Return SQL that is true for records that contain all `groups`.
+def build_search_condition(builder: SqlBuilder, search: Search, hidden_fields: Collection[str]) -> str:
+    """Return SQL that is true for records that contain all groups of `search`.
 
     Values of hidden and secret fields are excluded: searches would reveal them letter by letter.
-    `include_items`: search column `_item` too.
     """
     hidden_paths = [f".{name}." for name in sorted(SECRET_NAMES | set(hidden_fields))]
     excluded_paths = builder.bind(json.dumps([f".{SECRET_PREFIX}", *hidden_paths]))
-    return " AND ".join(
-        "("
-        + " OR ".join(
-            _build_column_condition(builder, column, group, excluded_paths)
-            for column in _text_columns(include_items)
+    columns = ("_doc", "_item") if search.include_items else ("_doc",)
+    condition = _build_groups_condition(builder, search.groups, columns, excluded_paths)
+    if builder.resource.collection == "chats":
+        # The messages of chats are stored by user (mirror/records/subresources).
+        message_condition = _build_groups_condition(builder, search.groups, ("_doc",), excluded_paths)
+        return (
+            f"({condition} OR id IN (SELECT CAST(json_extract(_doc, '$.chat_id') AS INTEGER)"
+            f" FROM users_chatmsgs WHERE {message_condition}))"
         )
-        + ")"
-        for group in groups
+    return condition
+
+
+def _build_groups_condition(
+    builder: SqlBuilder, groups: SearchGroups, columns: tuple[str, ...], excluded_paths: str
+) -> str:
+    return (
+        " AND ".join(
+            "("
+            + " OR ".join(
+                _build_column_condition(builder, column, group, excluded_paths) for column in columns
+            )
+            + ")"
+            for group in groups
+        )
+        or "1"
     )
-
-
-def _text_columns(include_items: bool) -> tuple[str, ...]:
-    return ("_doc", "_item") if include_items else ("_doc",)
 
 
 def _build_column_condition(

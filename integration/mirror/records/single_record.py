@@ -69,18 +69,24 @@ def find_record(
 
 
 def fetch_by_key(
-    connection: sqlite3.Connection, resource: Resource, keys: Collection[Any], *, key_field: str | None = None
+    connection: sqlite3.Connection,
+    resource: Resource,
+    keys: Collection[Any],
+    *,
+    key_field: str | None = None,
+    include_missing: bool = False,
 ) -> dict[str, dict[str, Any]]:
     """Return the present records with these keys, parsed, by key as text.
 
     With `key_field`, that documented field is compared instead of the key. Numbers and their texts are equal.
+    With `include_missing` also missing records, unless a present one has the same value.
     """
     field_name = key_field or resource.key
     candidates = {*keys, *map(str, keys), *(number for key in keys if (number := as_id(key)) is not None)}
     rows = connection.execute(
-        f'SELECT "{field_name}", _doc FROM "{resource.table}" WHERE _missing_since IS NULL'
-        f' AND "{field_name}" IN (SELECT value FROM json_each(?))',
-        (id_list(candidates),),
+        f'SELECT "{field_name}", _doc FROM "{resource.table}" WHERE (? OR _missing_since IS NULL)'
+        f' AND "{field_name}" IN (SELECT value FROM json_each(?)) ORDER BY _missing_since IS NULL',
+        (include_missing, id_list(candidates)),
     )
     return {str(row[0]): json.loads(row[1]) for row in rows}
 
