@@ -22,7 +22,7 @@ from integration.core.phone_numbers import is_withheld
 from integration.mirror.page_queries import alert_queries, live
 from integration.mirror.page_queries.call_labels import STATE_LABELS
 from integration.mirror.page_queries.reports import Figures, Span, compute_totals, get_currency
-from integration.mirror.sync_state import collection_state, completeness
+from integration.mirror.sync_state import collection_state, completeness, media_files
 from integration.mirror.sync_state.completeness import DayCount
 from integration.sync.files.download import list_enabled_kinds
 from integration.workspace import callbacks
@@ -299,7 +299,7 @@ def _silent_webhooks(evaluation: Evaluation) -> list[Match]:
 def _failed_downloads(evaluation: Evaluation) -> list[Match]:
     kinds = list_enabled_kinds(evaluation.context.settings)
     with evaluation.context.mirror_db.read() as connection:
-        row = alert_queries.summarize_failed_downloads(connection, kinds)
+        row = media_files.summarize_failed(connection, kinds)
     if row["n"] < evaluation.rule.threshold:
         return []
     reason = row["why"] if row["n"] == 1 else f"the last: {row['why']}"

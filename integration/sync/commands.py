@@ -318,4 +318,5 @@ def _count_files(context: SyncContext, kinds: Sequence[MediaKind]) -> dict[str, 
 
 def _last_error(context: SyncContext, kinds: Sequence[MediaKind]) -> str | None:
     with context.mirror_db.read() as connection:
-        return media_files.find_last_error(connection, kinds)
+        error: str | None = media_files.summarize_failed(connection, kinds)["why"]
+    return error

@@ -5,9 +5,7 @@ Each query runs every few seconds and uses an index.
 
 from __future__ import annotations
 
-import json
 import sqlite3
-from collections.abc import Sequence
 from typing import Literal
 
 from integration.mirror.page_queries.history import ESTIMATED_START
@@ -62,23 +60,6 @@ def sum_charges(connection: sqlite3.Connection, since: str) -> float:
         (since,),
     ).fetchone()
     return float(row[0])
-
-
-def summarize_failed_downloads(connection: sqlite3.Connection, kinds: Sequence[str]) -> sqlite3.Row:
-    """Return number, time and error of failed downloads.
-
-    Columns: n (files of `kinds` in state 'failed'), since (UTC text, the earliest time of their last
-    attempts), why (the error of the latest attempt).
-    """
-    row: sqlite3.Row = connection.execute(
-        "WITH failed AS (SELECT updated_at, last_error FROM media"
-        " WHERE kind IN (SELECT value FROM json_each(?)) AND state = 'failed'"
-        " AND state IN ('wanted', 'failed'))"
-        " SELECT count(*) AS n, min(updated_at) AS since,"
-        " (SELECT last_error FROM failed ORDER BY updated_at DESC LIMIT 1) AS why FROM failed",
-        (json.dumps(kinds),),
-    ).fetchone()
-    return row
 
 
 def list_received_messages(connection: sqlite3.Connection, since: str, limit: int) -> list[sqlite3.Row]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from integration.catalogue import get_resource
 from integration.core.number_search.reading import read_digits
 from integration.mirror.page_queries.search_index import bind_fragment, build_contains_sql
+from integration.mirror.records.rows import build_name_sql
 from integration.sqlite.listing import Listing, Page
 
 
@@ -36,10 +37,7 @@ def is_contact_number(connection: sqlite3.Connection, e164: str) -> bool:
     )
 
 
-_NAME = (
-    "coalesce(nullif(trim(coalesce(first_name, '') || ' ' || coalesce(last_name, '')), ''),"
-    " nullif(company, ''), 'Contact ' || id)"
-)
+_NAME = f"coalesce({build_name_sql('contacts')}, nullif(company, ''), 'Contact ' || id)"
 _BY_NAME = Listing("sorted", "id")
 NUMBER_FIELDS = tuple(
     sorted(
@@ -144,8 +142,8 @@ def summarize_calls(
         for number in range(3, 3 + len(numbers))
     )
     rows = connection.execute(
-        "SELECT coalesce(nullif(trim(coalesce(u.first_name, '') || ' ' || coalesce(u.last_name, '')), ''),"
-        " c.user_name, '') AS name, count(*) AS calls, max(c.started_at) AS last_at"
+        f"SELECT coalesce({build_name_sql('u')}, c.user_name, '') AS name, count(*) AS calls,"
+        " max(c.started_at) AS last_at"
         f" FROM ({latest_calls}) AS c LEFT JOIN users u ON u.id = c.user_id"
         " GROUP BY name ORDER BY calls DESC, name",
         (user_scope, MAX_COUNTED_CALLS + 1, *numbers),

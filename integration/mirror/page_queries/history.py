@@ -17,6 +17,7 @@ from integration.core.ids import parse_id
 from integration.mirror.page_queries import search_index
 from integration.mirror.page_queries.missed_calls import IS_OPEN, MissedFilter
 from integration.mirror.page_queries.search_index import SearchTerms
+from integration.mirror.records.rows import build_name_sql
 
 TABLES = """
 -- serves the filter "Voicemail": few calls match, so a scan by time would read all calls
@@ -422,7 +423,7 @@ def list_earlier_calls(
 def list_users(connection: sqlite3.Connection) -> list[sqlite3.Row]:
     """Return the platform users by name; `gone` is 1 for missing users."""
     return connection.execute(
-        "SELECT id, trim(coalesce(first_name, '') || ' ' || coalesce(last_name, '')) AS name, ext,"
+        f"SELECT id, coalesce({build_name_sql('users')}, '') AS name, ext,"
         " _missing_since IS NOT NULL AS gone FROM users ORDER BY name COLLATE NOCASE, id"
     ).fetchall()
 

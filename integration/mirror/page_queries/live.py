@@ -9,6 +9,7 @@ from datetime import timedelta
 from integration.core import clock
 from integration.core.ids import id_list, parse_id
 from integration.core.json_records import read_record
+from integration.mirror.records.rows import build_name_sql
 
 LONGEST_CALL = timedelta(hours=12)
 """Maximum duration of calls that are found by their end, because indexes have the start."""
@@ -73,15 +74,20 @@ def find_call(connection: sqlite3.Connection, call_id: int) -> sqlite3.Row | Non
     return row
 
 
+_IS_CALL_OF_ID = (
+    "c.id = coalesce((SELECT i.call_id FROM _call_ids AS i WHERE i.id = ids.value"
+    " AND NOT EXISTS (SELECT 1 FROM _calls WHERE id = ids.value)), ids.value)"
+)
+"""SQL of whether the call `c` has the present or former id `ids.value`."""
+
+
 def find_owners(connection: sqlite3.Connection, call_ids: list[int]) -> dict[int, int | None]:
     """Return the platform user of each call, by present or former id.
 
     Calls of a group have no user (None). Unknown calls are omitted.
     """
     rows = connection.execute(
-        "SELECT ids.value AS id, c.user_id FROM json_each(?) ids JOIN _calls c ON c.id = coalesce("
-        "(SELECT i.call_id FROM _call_ids i WHERE i.id = ids.value"
-        " AND NOT EXISTS (SELECT 1 FROM _calls WHERE id = ids.value)), ids.value)",
+        f"SELECT ids.value AS id, c.user_id FROM json_each(?) AS ids JOIN _calls AS c ON {_IS_CALL_OF_ID}",
         (id_list(call_ids),),
     )
     return {row["id"]: row["user_id"] for row in rows}
@@ -95,9 +101,7 @@ def select_calls(
     Ids may be former ids of calls. `queue_id` None and `line` "" (else E.164) do not limit the calls.
     """
     rows = connection.execute(
-        "SELECT ids.value AS id FROM json_each(:ids) ids JOIN _calls c ON c.id = coalesce("
-        "(SELECT i.call_id FROM _call_ids i WHERE i.id = ids.value"
-        " AND NOT EXISTS (SELECT 1 FROM _calls WHERE id = ids.value)), ids.value)"
+        f"SELECT ids.value AS id FROM json_each(:ids) AS ids JOIN _calls AS c ON {_IS_CALL_OF_ID}"
         " WHERE (:queue IS NULL OR c.group_kind = 'queue' AND c.group_id = :queue)"
         " AND (:line = '' OR :line IN (c.our_e164, c.our_number))",
         {"ids": id_list(call_ids), "queue": queue_id, "line": line},
@@ -180,7 +184,7 @@ def list_user_status(connection: sqlite3.Connection, since: str) -> list[UserSta
     }
     statuses = []
     for user in connection.execute(
-        "SELECT id, trim(coalesce(first_name, '') || ' ' || coalesce(last_name, '')) AS name, ext, dnd"
+        f"SELECT id, {build_name_sql('users')} AS name, ext, dnd"
         " FROM users WHERE coalesce(active, 1) <> 0 AND _missing_since IS NULL"
         " ORDER BY name COLLATE NOCASE, id"
     ):
@@ -258,8 +262,8 @@ def list_users_without_missed_call_log(connection: sqlite3.Connection) -> list[s
     (`_item`) has the setting, so users whose record was not read yet are not listed.
     """
     return connection.execute(
-        "SELECT id, coalesce(nullif(trim(coalesce(first_name, '') || ' ' || coalesce(last_name, '')), ''),"
-        " 'User ' || id) AS name FROM users WHERE coalesce(active, 1) <> 0 AND _missing_since IS NULL"
+        f"SELECT id, coalesce({build_name_sql('users')}, 'User ' || id) AS name FROM users"
+        " WHERE coalesce(active, 1) <> 0 AND _missing_since IS NULL"
         " AND CASE WHEN json_valid(_item) THEN json_extract(_item, '$.log_missed_calls') END"
         " IN (0, '0', 'false') ORDER BY name COLLATE NOCASE"
     ).fetchall()

@@ -12,6 +12,7 @@ from integration.core.ids import as_id, id_list
 from integration.core.number_search.reading import read_digits
 from integration.mirror.page_queries import search_index
 from integration.mirror.page_queries.search_index import bind_fragment, build_contains_sql
+from integration.mirror.records.rows import build_name_sql
 from integration.sqlite.listing import Listing, Page
 
 AudioKind = Literal["recording", "voicemail"]
@@ -80,7 +81,7 @@ MAILBOX_OWNER = "(u.id = v.extension_id OR u.ext = CAST(v.extension_id AS TEXT))
 """
 
 _IS_NEW = "(v.is_new IN (1, '1', 'true') AND v.id NOT IN (SELECT value FROM json_each(:played)))"
-_USER_NAME = "nullif(trim(coalesce(u.first_name, '') || ' ' || coalesce(u.last_name, '')), '')"
+_USER_NAME = build_name_sql("u")
 
 
 @dataclass(frozen=True, slots=True)

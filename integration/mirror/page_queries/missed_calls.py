@@ -18,6 +18,7 @@ from integration.core import clock
 from integration.core.number_variants import ERASED
 from integration.core.opening_hours import OpeningHours
 from integration.mirror import zone_offsets
+from integration.mirror.records.rows import build_name_sql
 
 if TYPE_CHECKING:
     from integration.settings.model import Settings
@@ -305,8 +306,8 @@ def find_user_name(connection: sqlite3.Connection, user_id: str) -> str:
     The name comes from the stored user, otherwise from the last call.
     """
     row = connection.execute(
-        "SELECT coalesce((SELECT nullif(trim(coalesce(first_name, '') || ' ' || coalesce(last_name, '')), '')"
-        " FROM users WHERE id = ?1), (SELECT user_name FROM _calls WHERE user_id = ?1"
+        f"SELECT coalesce((SELECT {build_name_sql('users')} FROM users WHERE id = ?1),"
+        " (SELECT user_name FROM _calls WHERE user_id = ?1"
         " ORDER BY started_at DESC LIMIT 1))",
         (int(user_id),),
     ).fetchone()

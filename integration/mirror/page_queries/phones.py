@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from integration.core.ids import id_list
 from integration.core.phone_numbers import PhoneNumbers
+from integration.mirror.records.rows import build_name_sql
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,9 +22,8 @@ class Phone:
 
 
 _SELECT_PHONES = (
-    "SELECT id, coalesce(nullif(trim(coalesce(first_name, '') || ' ' || coalesce(last_name, '')), ''),"
-    " 'User ' || id) AS name, CAST(coalesce(ext, '') AS TEXT) AS number,"
-    " CAST(coalesce(email, '') AS TEXT) AS email FROM users"
+    f"SELECT id, coalesce({build_name_sql('users')}, 'User ' || id) AS name,"
+    " CAST(coalesce(ext, '') AS TEXT) AS number, CAST(coalesce(email, '') AS TEXT) AS email FROM users"
     " WHERE _missing_since IS NULL AND coalesce(active, 1) <> 0"
 )
 

@@ -14,6 +14,7 @@ from typing import Any
 from integration.catalogue.field_meanings import is_secret
 from integration.core.ids import as_id, id_list
 from integration.core.json_records import read_record
+from integration.mirror.records.rows import build_name_sql
 from integration.mirror.records.subresources import find_time, split_doc
 
 _TEXT_FIELDS = ("text", "note", "message", "body", "content", "comment")
@@ -82,9 +83,9 @@ def _describe_all(
     records = [(read_record(text).values, leg_id) for text, leg_id in texts]
     user_ids = {user_id for values, _ in records if (user_id := as_id(values.get("user_id"))) is not None}
     names = {
-        row["id"]: row["name"].strip()
+        row["id"]: row["name"] or ""
         for row in connection.execute(
-            "SELECT id, coalesce(first_name, '') || ' ' || coalesce(last_name, '') AS name FROM users"
+            f"SELECT id, {build_name_sql('users')} AS name FROM users"
             " WHERE id IN (SELECT value FROM json_each(?))",
             (id_list(user_ids),),
         )

@@ -53,50 +53,51 @@ class UnseenRecords:
 def count_unseen(connection: sqlite3.Connection, resource: Resource, sync_started_at: str) -> UnseenRecords:
     """Count the rows not seen by the full sync begun at `sync_started_at`."""
     row = connection.execute(
-        "SELECT count(*), sum(_last_seen < :started_at), min(CASE WHEN _last_seen >= :started_at"
-        f' THEN "{resource.key}" END) '
-        f'FROM "{resource.table}" WHERE _missing_since IS NULL',
-        {"started_at": sync_started_at},
+        f"SELECT count(*), coalesce(sum(_last_seen < :started_at AND NOT {build_kept_sql(resource)}), 0),"
+        f' min(CASE WHEN _last_seen >= :started_at THEN "{resource.key}" END)'
+        f' FROM "{resource.table}" AS t WHERE _missing_since IS NULL',
+        {"started_at": sync_started_at, "name": resource.collection},
     ).fetchone()
-    kept_count = connection.execute(
-        f'SELECT count(*) FROM _deletions AS d JOIN "{resource.table}" AS t ON t."{resource.key}" = d.key '
-        "WHERE d.collection = ? AND d.state = 'kept' AND t._missing_since IS NULL AND t._last_seen < ?",
-        (resource.collection, sync_started_at),
-    ).fetchone()[0]
-    return UnseenRecords(row[0], (row[1] or 0) - kept_count, row[2])
+    return UnseenRecords(*row)
+
+
+def build_kept_sql(resource: Resource) -> str:
+    """Return SQL of whether a user keeps the record `t`. Needs the value `name`: the collection."""
+    return (
+        "EXISTS (SELECT 1 FROM _deletions AS d WHERE d.collection = :name"
+        f" AND d.key = t.\"{resource.key}\" AND d.state = 'kept')"
+    )
 
 
 def list_unseen_keys(
-    connection: sqlite3.Connection, resource: Resource, sync_started_at: str, *, below_key: Key | None = None
+    connection: sqlite3.Connection,
+    resource: Resource,
+    read_from: str,
+    *,
+    below_key: Key | None = None,
+    dates: tuple[str, str] | None = None,
 ) -> list[Key]:
-    """Return the keys of unseen rows, ascending, below `below_key` if given."""
-    rows = connection.execute(
-        f'SELECT "{resource.key}" FROM "{resource.table}" AS t WHERE _missing_since IS NULL'
-        " AND _last_seen < :started_at "
-        f'AND (:below IS NULL OR "{resource.key}" < :below) '
-        "AND NOT EXISTS (SELECT 1 FROM _deletions AS d WHERE d.collection = :name"
-        f' AND d.key = t."{resource.key}" '
-        f"AND d.state = 'kept') ORDER BY \"{resource.key}\"",
-        {"started_at": sync_started_at, "below": below_key, "name": resource.collection},
-    )
-    return [row[0] for row in rows]
+    """Return the keys of present rows that a reading begun at `read_from` did not see, ascending.
 
-
-def list_unseen_keys_between(
-    connection: sqlite3.Connection, resource: Resource, since: str, until: str, read_from: str
-) -> list[Key]:
-    """Return the keys of present rows that a reading did not see.
-
-    The reading covers the dates `[since, until)` and began at `read_from`. Times are UTC text. Records that a
-    user keeps are excluded.
+    `below_key`: only lower keys. `dates`: only rows dated from the first to before the second. Times are UTC
+    text. Records that a user keeps are excluded.
     """
+    key = f'"{resource.key}"'
+    since, until = dates or (None, None)
+    conditions = ["_missing_since IS NULL", "_last_seen < :read_from", f"NOT {build_kept_sql(resource)}"]
+    if below_key is not None:
+        conditions.append(f"{key} < :below")
+    if dates is not None:
+        conditions.append(f'"{resource.date}" >= :since AND "{resource.date}" < :until')
     rows = connection.execute(
-        f'SELECT "{resource.key}" FROM "{resource.table}" AS t'
-        f' WHERE "{resource.date}" >= :since AND "{resource.date}" < :until'
-        " AND _missing_since IS NULL AND _last_seen < :read_from"
-        " AND NOT EXISTS (SELECT 1 FROM _deletions AS d WHERE d.collection = :name"
-        f' AND d.key = t."{resource.key}" AND d.state = \'kept\') ORDER BY "{resource.key}"',
-        {"since": since, "until": until, "read_from": read_from, "name": resource.collection},
+        f'SELECT {key} FROM "{resource.table}" AS t WHERE {" AND ".join(conditions)} ORDER BY {key}',
+        {
+            "read_from": read_from,
+            "below": below_key,
+            "since": since,
+            "until": until,
+            "name": resource.collection,
+        },
     )
     return [row[0] for row in rows]
 

@@ -38,6 +38,11 @@ def quote_identifier(identifier: str) -> str:
     return '"' + identifier.replace('"', '""') + '"'
 
 
+def build_name_sql(table: str) -> str:
+    """Return SQL of the full name in a row of users or contacts; NULL without one."""
+    return f"nullif(trim(coalesce({table}.first_name, '') || ' ' || coalesce({table}.last_name, '')), '')"
+
+
 def get_key_type(resource: Resource) -> str:
     """Return the SQL type of the key column.
 

@@ -9,19 +9,15 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
 
 from integration.catalogue import RESOURCES
 from integration.catalogue.shapes import Resource
 from integration.core import clock
 from integration.mirror.calls import backlog
-from integration.mirror.sync_state.collection_state import (
-    LIVE_COLLECTIONS,
-    count_rows,
-    get_state,
-    list_states,
-)
+from integration.mirror.records.missing_records import build_kept_sql
+from integration.mirror.sync_state.collection_state import LIVE_COLLECTIONS, get_state, list_states
 from integration.sqlite.transaction import Transaction
 
 TABLES = """
@@ -90,26 +86,19 @@ class DayCount:
 class CollectionCompleteness:
     """Completeness of one collection. Times are UTC text.
 
-    `rows`: number of present records. `total`: last count reported by the platform. `complete_at`: end of the
-    last full sync (None if none has ended). `refused_since`: time since which the platform refuses the
-    collection. `unconfirmed_deletions`: number of deletions that require confirmation by a user. `day_count`:
-    number of compared UTC days. `first_day`: the oldest of them. `verified_days`: number of days with equal
-    counts. `verified_at`: last time at which counts of a day were equal. `differences`: days with different
-    counts, newest first.
+    `complete_at`: end of the last full sync (None if none has ended). `day_count`: number of compared UTC
+    days. `verified_days`: number of days with equal counts. `first_day`: the oldest compared day.
+    `verified_at`: last time at which counts of a day were equal. `differences`: days with different counts,
+    newest first.
     """
 
     collection: str
-    title: str
-    rows: int
-    total: int | None
     complete_at: str | None
-    refused_since: str | None = None
-    unconfirmed_deletions: int | None = None
-    day_count: int = 0
-    verified_days: int = 0
-    first_day: str | None = None
-    verified_at: str | None = None
-    differences: list[DayCount] = field(default_factory=list)
+    day_count: int
+    verified_days: int
+    first_day: str | None
+    verified_at: str | None
+    differences: list[DayCount]
 
     @property
     def is_live(self) -> bool:
@@ -125,34 +114,24 @@ class CollectionCompleteness:
 def list_collections(connection: sqlite3.Connection) -> list[CollectionCompleteness]:
     """Return all collections that were ever requested, in the catalogue's order."""
     states = {state.collection: state for state in list_states(connection)}
-    day_rows = {
-        row["collection"]: row
+    days: dict[str, tuple[int, int, str | None, str | None]] = {
+        row[0]: (row[1], row[2], row[3], row[4])
         for row in connection.execute(
-            "SELECT collection, count(*) AS days, sum(total = ours) AS verified, min(day) AS first, "
-            "max(proved_at) AS proved_at FROM _coverage WHERE day <> ? GROUP BY collection",
+            "SELECT collection, count(*), sum(total = ours), min(day), max(proved_at) FROM _coverage"
+            " WHERE day <> ? GROUP BY collection",
             (ENTIRE_COLLECTION,),
         )
     }
-    collections = []
-    for resource in (row for row in RESOURCES if row.is_listed and row.collection in states):
-        state, day_row = states[resource.collection], day_rows.get(resource.collection)
-        collections.append(
-            CollectionCompleteness(
-                resource.collection,
-                resource.title,
-                count_rows(connection, resource),
-                state.total,
-                state.complete_at,
-                state.off_since,
-                state.held,
-                day_row["days"] if day_row else 0,
-                day_row["verified"] if day_row else 0,
-                day_row["first"] if day_row else None,
-                day_row["proved_at"] if day_row else None,
-                list_differences(connection, resource.collection),
-            )
+    return [
+        CollectionCompleteness(
+            name,
+            states[name].complete_at,
+            *days.get(name, (0, 0, None, None)),
+            list_differences(connection, name),
         )
-    return collections
+        for name in (resource.collection for resource in RESOURCES if resource.is_listed)
+        if name in states
+    ]
 
 
 def list_differences(connection: sqlite3.Connection, collection: str | None = None) -> list[DayCount]:
@@ -203,11 +182,9 @@ def count_between(connection: sqlite3.Connection, resource: Resource, start: str
     Records that a user keeps although the platform deleted them are excluded.
     """
     row = connection.execute(
-        f'SELECT count(*) FROM "{resource.table}" AS t WHERE "{resource.date}" >= ?'
-        f' AND "{resource.date}" < ? '
-        "AND _missing_since IS NULL AND NOT EXISTS (SELECT 1 FROM _deletions AS d WHERE d.collection = ? "
-        f"AND d.key = t.\"{resource.key}\" AND d.state = 'kept')",
-        (start, end, resource.collection),
+        f'SELECT count(*) FROM "{resource.table}" AS t WHERE "{resource.date}" >= :start'
+        f' AND "{resource.date}" < :end AND _missing_since IS NULL AND NOT {build_kept_sql(resource)}',
+        {"start": start, "end": end, "name": resource.collection},
     ).fetchone()
     return int(row[0])
 

@@ -271,16 +271,22 @@ def count_by_state(
     }
 
 
-def find_last_error(
-    connection: sqlite3.Connection, kinds: Iterable[MediaKind] = AUTOMATIC_KINDS
-) -> str | None:
-    """Return the error of the last failed file; None without any."""
-    row = connection.execute(
-        "SELECT last_error FROM media WHERE state = 'failed' AND kind IN (SELECT value FROM json_each(?)) "
-        "ORDER BY updated_at DESC LIMIT 1",
+def summarize_failed(connection: sqlite3.Connection, kinds: Collection[str]) -> sqlite3.Row:
+    """Return number, time and error of failed downloads.
+
+    Columns: n (files of `kinds` in state 'failed'), since (UTC text, the earliest time of their last
+    attempts), why (the error of the latest attempt). since and why are None without failed downloads.
+    """
+    row: sqlite3.Row = connection.execute(
+        "WITH failed AS (SELECT updated_at, last_error FROM media"
+        " WHERE kind IN (SELECT value FROM json_each(?)) AND state = 'failed'"
+        # As the condition of the index media_wanted.
+        " AND state IN ('wanted', 'failed'))"
+        " SELECT count(*) AS n, min(updated_at) AS since,"
+        " (SELECT last_error FROM failed ORDER BY updated_at DESC LIMIT 1) AS why FROM failed",
         (json.dumps(list(kinds)),),
     ).fetchone()
-    return None if row is None else str(row[0])
+    return row
 
 
 def count_stored_bytes(connection: sqlite3.Connection) -> int:

@@ -118,8 +118,8 @@ def confirm_missing_of_days(
         state = collection_state.get_state(connection, policy.collection)
         present_count = collection_state.count_rows(connection, resource)
         keys_by_reading = [
-            missing_records.list_unseen_keys_between(
-                connection, resource, reading.since, reading.until, reading.read_from
+            missing_records.list_unseen_keys(
+                connection, resource, reading.read_from, dates=(reading.since, reading.until)
             )
             for reading in readings
         ]
