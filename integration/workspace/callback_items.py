@@ -23,9 +23,8 @@ AUTO = "auto"
 class CallbackItem:
     """A call-back item, a row of `callbacks`. Times are UTC text.
 
-    `party` is the number in E.164 or as received, or 'withheld:<call id>'; `is_withheld` is true for the
-    latter, and for names such as 'Blocked' that earlier versions stored. `reason` is 'missed' or 'voicemail',
-    that of the last attempt. `closed_by` is 'auto' or a dashboard user.
+    `party` is the number in E.164 or as received, or 'withheld:<call id>'. `reason` is 'missed' or
+    'voicemail', that of the last attempt. `closed_by` is 'auto' or a dashboard user.
     """
 
     id: int

@@ -50,6 +50,7 @@ def test_a_mailed_digest_equals_the_page_of_its_period(make_exporting: Any) -> N
         exporting = make_exporting(**smtp(mail.port), server__public_url="https://calls.example.com")
         exporting.schedule("Morning", **DIGEST, target="email", place="ann@example.com", args={"names": "1"})
         store_calls(exporting, "2026-11-18", answered=17, missed=5)
+        exporting.call(1, "2026-11-18 08:00:00", outcome="missed", party="", party_e164=None)
         update_from_mirror(exporting.app_db, exporting.mirror_db)
         text_sent = (
             "INSERT INTO text_back_calls VALUES (1, '2026-11-18 10:00:00', '+447400123000', 'sent', '')"
@@ -66,16 +67,17 @@ def test_a_mailed_digest_equals_the_page_of_its_period(make_exporting: Any) -> N
     shown = exporting.log_in(ALICE).get("/reports/summary?from=2026-11-18&to=2026-11-18").text
     sentences = read_sentences(page)
     assert sentences == read_sentences(shown)
-    assert sentences[0] == "You had 22 inbound calls and answered 17."
+    assert sentences[0] == "You had 23 inbound calls and answered 17."
     for line in (
         sentences[0],
-        "Not answered – 5 –",
-        "5 callers wait.",
+        "Not answered – 6 –",
+        "6 callers wait.",
         "System: no problems.",
         "Texts sent this month: 1.",
     ):
         assert line in plain
-    assert "07700 900117" in plain, "the oldest caller who waits"
+    assert re.findall(r"Since 18 Nov \d\d:00: (.*)\r", plain) == ["Withheld"]
+    assert re.findall(r"Since 18 Nov \d\d:17: (.*)\r", plain) == ["07700 900117"]
     # Every figure opens the calls that it counts.
     links = re.findall(r'href="https://calls.example.com([^"]+)" data-count-of="(\d+)"', page)
     assert len(links) > 4
