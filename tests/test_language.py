@@ -64,8 +64,6 @@ NAME_EXCEPTIONS = frozenset(
     {
         "walk_key", "walk_rows", "walked_from", "gone_at", "asked_at", "proved_at", "ours",  # columns
         "again", "gone",  # keys of /readyz and of results of commands
-        "REMEMBER_ME_IDLE_SECONDS", "is_remembered", "test_a_login_with_remember_me_outlives_the_idle_time",
-        # the field `remember_me` of the platform
         "WholeNumber", "_parse_whole_number",  # whole numbers
     }
 )  # fmt: skip

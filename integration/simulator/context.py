@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import cast
 
 from flask import g
 
@@ -26,7 +26,7 @@ class SimulatorContext:
     """Services and state of one simulator.
 
     `request_log`: received requests, newest last, at most _LOG_SIZE.
-    `registrations`: sign-ups by hash; `registration_rng`: generator of their hashes and codes.
+    `registrations`: sign-ups by hash; `registration_rng`: generator of their hashes.
     `outage_until`: end of a simulated outage, monotonic seconds.
     """
 
@@ -37,7 +37,7 @@ class SimulatorContext:
     traffic: Traffic
     traffic_generator: TrafficGenerator
     registration_rng: random.Random
-    registrations: dict[str, Any] = field(default_factory=dict)
+    registrations: dict[str, Record] = field(default_factory=dict)
     request_log: deque[Record] = field(default_factory=lambda: deque(maxlen=_LOG_SIZE))
     outage_until: float = 0.0
 

@@ -145,7 +145,7 @@ def _apply_faults(response: Response, faults: dict[str, Fault]) -> None:
         _replace_body(response, _HTML, "text/html; charset=utf-8")
     if "empty" in faults and response.status_code == 200:
         _replace_body(response, b'{"data":[],"total":0}', "application/json")
-    if response.is_json and faults.keys() & {"double-row", "short-page", "short-list"}:
+    if response.is_json and faults.keys() & {"double-row", "short-page"}:
         _corrupt_page(response, faults)
     if "wrong-file" in faults and response.content_type in ("audio/mpeg3", "application/pdf"):
         fault = faults["wrong-file"]
@@ -177,8 +177,6 @@ def _corrupt_page(response: Response, faults: dict[str, Fault]) -> None:
         records.append(records[-1])
     else:
         del records[len(records) // 2 :]
-    if "short-list" in faults:
-        body["total"] = len(records)
     response.set_data(orjson.dumps(body))
 
 

@@ -59,7 +59,7 @@ class Player:
                 self.world.live_legs.pop(leg.id, None)
 
     def store_cdr(self, plan: CallPlan, leg: Leg) -> Record | None:
-        """Store the CDR of an ended leg and its media session; return the CDR.
+        """Store the CDR of an ended leg and return it.
 
         Returns None if the user's settings exclude unanswered group calls.
         """
@@ -67,11 +67,8 @@ class Player:
         if is_missed and not leg.logs_missed_calls and (plan.is_answered or leg.root_id != leg.id):
             return None
         with self.world.lock:
-            records.add_media_session(self.world, leg)
             if plan.webcall is not None:
                 records.bill_leg(plan.webcall, plan, leg)
-            if leg.destination == "callmeback" and leg.root_id != leg.id:
-                activity.record_visit(self.world, leg.dst, leg.started_at)
             return records.add_cdr(self.world, leg)
 
     def store_recording(self, leg: Leg, unix_time: float) -> tuple[Record, Record | None]:

@@ -12,10 +12,6 @@ from integration.simulator.records.account_state import AccountState
 from integration.simulator.records.people import Person
 from integration.simulator.records.record_fields import Record, copy_attributes, make_record
 
-_SESSION_DAYS = 30
-"""Days before the start for which the seeded history has media sessions."""
-_APPLICATION_PREFIXES = ("Desk", "Mobile")
-
 
 def count_seconds_between(start: float | None, end: float | None) -> int:
     """Count the seconds between two Unix times; 0 if one is missing.
@@ -176,33 +172,6 @@ def add_sms(
         type="I" if is_inbound else "O",
         result=None if is_inbound else "OK",
         user_id=user.id if user else None,
-    )
-
-
-def add_media_session(state: AccountState, leg: Leg) -> None:
-    """Add the media session of an ended leg on an application phone, with its detail record (msdrs)."""
-    if leg.user is None or leg.connected_at is None or leg.ended_at is None:
-        return
-    agent = leg.user.user_agent or ""
-    if not agent.startswith(_APPLICATION_PREFIXES) or leg.ended_at < state.start - _SESSION_DAYS * 86400:
-        return
-    session = state.create(
-        "mediasessions",
-        call_id=f"{leg.src_hash[:16]}@sip.example.net",
-        **copy_attributes(leg, "src_id dst_id"),
-        src_ua=agent if leg.is_outbound else None,
-        dst_ua=None if leg.is_outbound else agent,
-        created_at=clock.utc_text(leg.connected_at),
-        updated_at=clock.utc_text(leg.ended_at),
-        duration=count_seconds_between(leg.connected_at, leg.ended_at),
-        user=leg.user.id,
-    )
-    state.create(
-        "msdrs",
-        media_session_id=session["id"],
-        user_id=leg.user.id,
-        **{name: session[name] for name in ("call_id", "created_at", "src_ua", "dst_ua", "duration")},
-        **copy_attributes(leg, "src src_id dst dst_id t_cause"),
     )
 
 

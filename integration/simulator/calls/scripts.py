@@ -264,19 +264,12 @@ class CallScripts(Participants):
 
         The only leg has the caller ID of `ddi`.
         """
-        user = options.user or self.choose_online_user()
-        leg = self.make_outbound_leg(user, options.caller or numbers.choose_outside_number(self.rng))
-        ddi = options.ddi or self.account.ddis[0]
-        leg.clid = '"{0}" <{0}>'.format(ddi["e164"])
-        is_answered = options.is_answered is not False
-        plan = CallPlan("lead_call", [leg], outside_party=leg.dst, is_answered=is_answered)
-        ring = self.choose_ring_seconds(options)
+        plan, leg = self._plan_outbound(options, "lead_call")
+        leg.clid = '"{0}" <{0}>'.format((options.ddi or self.account.ddis[0])["e164"])
+        leg.is_recorded = False
+        plan.is_answered = options.is_answered is not False
         plan.ring(leg, delay=0.6)
-        if is_answered:
-            plan.add_step(ring, leg, "connected")
-            plan.hang_up(ring + self.choose_talk_seconds(options), leg, "callee")
-        else:
-            plan.hang_up(ring, leg, "system", NO_ANSWER)
+        self._answer_or_end(plan, leg, self.choose_ring_seconds(options), options)
         return plan.sort_steps()
 
     # -- shared steps ----------------------------------------------------------------------------

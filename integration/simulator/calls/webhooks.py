@@ -83,8 +83,6 @@ class WebhookSender(TimedActions):
         with self._changed:
             faults = self.faults.draw("POST", event["event_name"], for_webhook=True)
             due_at = clock.monotonic()
-            if "webhook-delay" in faults:
-                due_at += faults["webhook-delay"].get_number(0.0)
             if "webhook-reorder" in faults:
                 due_at += 0.05 + self._rng.random() * 1.5
             state = "dropped" if "webhook-drop" in faults else "waiting" if self.url else "no url"

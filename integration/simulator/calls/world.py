@@ -10,7 +10,6 @@ from integration.simulator.calls.legs import Leg
 from integration.simulator.calls.office_hours import OfficeHours
 from integration.simulator.calls.records import live_record
 from integration.simulator.calls.scripts import WEB_SCRIPTS, CallScripts
-from integration.simulator.records import activity, views
 from integration.simulator.records.account_state import AccountState
 from integration.simulator.records.record_fields import Record
 
@@ -35,9 +34,6 @@ class World(AccountState):
         web_scripts = self._make_scripts("web").by_name
         self.scripts.by_name |= {name: web_scripts[name] for name in WEB_SCRIPTS}
         self.collections["calls"].derive = self._list_live_records
-        activity.set_schedule_times(self)
-        activity.add_transactions(self)
-        views.add_views(self)
 
     def _make_scripts(self, purpose: str) -> CallScripts:
         rng = random.Random(f"{purpose} {self.seed}")

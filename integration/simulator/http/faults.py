@@ -12,7 +12,6 @@ A specification is a comma-separated list of `KIND[=VALUE][:PROBABILITY][*TIMES]
     empty               `{"data": [], "total": 0}`
     double-row          the last record of a page twice
     short-page          half the records of a page; the total is correct
-    short-list          half the records of a page; the total is reduced to match
     shuffle             a list in a different order with each request; `sort` is ignored
     no-length[=SHARE]   no Content-Length; the connection ends after this share of the body (default: half)
     wrong-file[=WHAT]   `short`, `html` or `zero` (default: one of them) instead of an MP3 or a PDF
@@ -20,7 +19,6 @@ A specification is a comma-separated list of `KIND[=VALUE][:PROBABILITY][*TIMES]
     webhook-drop        a webhook is never sent
     webhook-duplicate   a webhook is sent twice
     webhook-reorder     a webhook is delayed by 0.05 to 1.55 s, so that newer webhooks can overtake it
-    webhook-delay=SECONDS   a webhook is delayed by this time
 
 The default PROBABILITY is 1, the default of TIMES is unlimited. PATH is relative to the base path: a prefix
 (`/cdrs` includes `/cdrs/7`) or a pattern with `*`. For webhooks PATH is the event name or a pattern with `*`:
@@ -40,13 +38,11 @@ from dataclasses import dataclass, field
 _NUMBER = r"\d+(\.\d+)?"
 _VALUES = {
     "status": r"\d{3}(/\d+)?",
-    **dict.fromkeys(("hang", "slow", "drip", "webhook-delay"), _NUMBER),
+    **dict.fromkeys(("hang", "slow", "drip"), _NUMBER),
     **dict.fromkeys(("truncate", "no-length"), f"({_NUMBER})?"),
     "malformed": "(json|headers)?",
     "wrong-file": "(short|html|zero)?",
-    **dict.fromkeys(
-        ("html", "empty", "double-row", "short-page", "short-list", "shuffle", "expire-token"), ""
-    ),
+    **dict.fromkeys(("html", "empty", "double-row", "short-page", "shuffle", "expire-token"), ""),
     **dict.fromkeys(("webhook-drop", "webhook-duplicate", "webhook-reorder"), ""),
 }
 """Patterns of values by kind of fault."""

@@ -1,17 +1,12 @@
-"""Activity beside calls: texts, faxes, invoices, notes, chats, visits of the website, report schedules.
+"""Activity beside calls: texts, faxes, notes and chats.
 
-Transactions are not in the specification (docs/platform.md#7-resources), which shows no fields of
-notes either; they are invented. In records of report schedules `emails` and `frequency` are text, as in the
-specification: comma-separated addresses, and a JSON object.
+The specification shows no fields of notes; they are invented.
 """
 
 from __future__ import annotations
 
 import random
-from datetime import timedelta
 from typing import Any
-
-import orjson
 
 from integration.core import clock
 from integration.simulator.records import numbers
@@ -72,21 +67,6 @@ def add_fax(state: AccountState, rng: random.Random, created_at: float) -> Recor
         type=1 if inbound else 2,
         charge=0.0 if inbound else round(0.05 * pages, 2),
     )
-
-
-def add_transactions(state: AccountState) -> None:
-    """Add a transaction for the first of each of twelve months, and a pending one of two hours ago."""
-    day = clock.parse_utc(clock.utc_text(state.start))
-    assert day is not None
-    created_times = [clock.utc_text(state.start - 7200)]
-    for _ in range(12):
-        day = day.replace(day=1, hour=4, minute=0, second=0)
-        created_times.append(clock.utc_text(day))
-        day -= timedelta(days=1)
-    rng = random.Random(f"transactions {state.seed}")
-    for created_at in sorted(created_times):
-        state.create("transactions", created_at=created_at, amount=round(40 + rng.random() * 60, 2))
-    list(state.collections["transactions"].records.values())[-1]["result"] = "PENDING"
 
 
 def add_note(
@@ -165,63 +145,9 @@ def add_chat(state: AccountState, rng: random.Random, operator: Person, started_
     )
 
 
-def record_visit(state: AccountState, phone: str, visited_at: float) -> None:
-    """Record a use of the widget by the visitor `phone`.
-
-    An unknown number creates a visitor. `visited_at` is a Unix time.
-    """
-    visitors = state.collections["callmeback/visitors"].records.values()
-    visitor = next((record for record in visitors if record["phone"] == phone), None)
-    if visitor is None:
-        rng, is_american = random.Random(f"visitor {phone}"), phone.startswith("1")
-        visitor = state.create(
-            "callmeback/visitors",
-            phone=phone,
-            country="US" if is_american else "GB",
-            city="Boston" if is_american else rng.choice(_VISITORS["cities"]),
-            ip=f"192.0.2.{rng.randrange(1, 255)}",
-            ua=rng.choice(_VISITORS["browsers"]),
-            landing_page="https://example.com" + rng.choice(_VISITORS["pages"]),
-            referer=rng.choice(_REFERERS),
-            created_at=clock.utc_text(visited_at),
-        )
-    visitor["nb_calls"] += 1
-    visitor["last_seen_at"] = clock.utc_text(visited_at)
-
-
 def choose_visitor_phone(rng: random.Random) -> str:
     """Choose the number of a website visitor.
 
     Other calls rarely use numbers of this range.
     """
     return numbers.make_mobile_number(rng.randrange(700, 1000))
-
-
-def compute_next_run(record: Record, now: float) -> str | None:
-    """Compute the UTC time of the next run, at a full hour of a day after that of Unix time `now`.
-
-    Returns None for a paused schedule.
-    """
-    frequency, today = orjson.loads(record["frequency"]), clock.parse_utc(clock.utc_text(now))
-    assert today is not None
-    hour = (frequency.get("time_of_day") or [6])[0]
-    for days in range(1, 32 if record["status"] == "A" else 0):
-        moment = today.replace(hour=hour, minute=0, second=0) + timedelta(days)
-        is_scheduled = {
-            "D": True,
-            "W": moment.isoweekday() in [day or 7 for day in frequency.get("day_of_week") or [1]],
-            "M": moment.day in (frequency.get("day_of_month") or [1]),
-        }
-        if is_scheduled[frequency["type"]]:
-            return clock.utc_text(moment)
-    return None
-
-
-def set_schedule_times(state: AccountState) -> None:
-    """Set the times of the seeded schedules."""
-    for record in state.collections["reportschedules"].records.values():
-        record["created_at"] = clock.utc_text(state.start - 90 * 86400)
-        record["next_run_at"] = compute_next_run(record, state.start)
-        if record["status"] == "A":
-            midnight = state.start - state.start % 86400
-            record["last_run_at"] = clock.utc_text(midnight - 4 * 86400 + 6 * 3600)

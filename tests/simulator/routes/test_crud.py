@@ -93,13 +93,11 @@ def test_bulk_changes_of_cdrs_voicemail_users_and_tracked_numbers_are_stored(beg
     client.send("PATCH", "/voicemessages", json=[{"id": message, "folder": "2"}])
     changed = client.get(f"/voicemessages/{message}").json()["data"]
     assert (changed["folder"], changed["is_new"]) == (2, False)
-    client.send("PATCH", "/users", json=[{"id": BEN, "location_id": 7, "groups": [75003]}])
+    client.send("PATCH", "/users", json=[{"id": BEN, "location_id": 7}])
     assert client.get(f"/users/{BEN}").json()["data"]["location_id"] == "7"
-    group = client.get("/usergroups/75003?include=users&fields[users]=id").json()["data"]
-    assert {"id": BEN} in group["users"]
     number = "442079460103"
     client.send("PATCH", "/calltracking/ddis", json=[{"e164": number, "campaign_id": 81002}])
-    assert number in [row["e164"] for row in client.rows("/ddis/calltracking")]
+    assert (number, 81002) in [(r["e164"], r["campaign_id"]) for r in client.rows("/calltracking/ddis")]
 
 
 @pytest.mark.parametrize("name", ["sms", "monitors", "voicemessages", "cdrs", "chatmsgs"])
@@ -171,15 +169,6 @@ def test_no_user_can_sign_in_to_a_deleted_account(begin):
     assert client.get("/me").status_code == 401
     login = {"email": admin.email, "password": admin.password}
     assert client.send("POST", "/login", json=login).status_code == 400
-
-
-def test_a_report_schedule_has_the_time_of_its_next_run(begin):
-    client = begin()
-    record = client.send("POST", "/reportschedules", json=GOOD["POST /reportschedules"]).json()["data"]
-    assert record["emails"] == "john@example.com,mike@example.com"
-    assert record["next_run_at"][11:] == "10:00:00"
-    paused = client.send("PATCH", f"/reportschedules/{record['id']}", json={"status": "P"}).json()["data"]
-    assert paused["next_run_at"] is None
 
 
 def test_a_changed_queue_keeps_logged_out_agents_as_members(begin):

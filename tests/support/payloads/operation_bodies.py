@@ -102,7 +102,7 @@ BAD: dict[str, tuple[Any, str]] = {
     ),
     "PATCH /reportschedules/{id}": ({"frequency": {"type": "Y"}}, "frequency"),
     "POST /registrations": ({"email": "nobody", "first_name": "Nia", "last_name": "New"}, "email"),
-    "PATCH /registrations/{hash}": ({"code": "no"}, "code"),
+    "PATCH /registrations/{hash}": ({"number": "x"}, "number"),
     "POST /confirmation": ({"email": "nobody"}, "email"),
     "POST /password": ({"email": "nobody@example.net"}, "email"),
     "POST /reset": ({"token": "0" * 40, "password": "long enough"}, "token"),
