@@ -21,11 +21,11 @@ from integration.mirror.sync_state import collection_state, completeness
 from integration.mirror.sync_state.completeness import ENTIRE_COLLECTION
 from integration.sync.context import SyncContext
 from integration.sync.plan import DAY, HOUR, Policy, is_due
-from integration.sync.reading import deletions, windows
+from integration.sync.reading import deletions
+from integration.sync.reading.collection_reader import CollectionReader, try_query
 from integration.sync.reading.deletions import DayReading
 from integration.sync.reading.incremental_sync import run_incremental_sync
 from integration.sync.reading.page_store import Tally, store_window
-from integration.sync.reading.pages import try_query
 
 log = logging.getLogger(__name__)
 
@@ -173,7 +173,7 @@ def verify_day(context: SyncContext, policy: Policy, day: str, tally: Tally) -> 
     cause = repair = None
     if platform_count != local_count:
         inserted_before, unreadable_before = tally.inserted, len(tally.unreadable)
-        for window in windows.read_closed(context.platform, policy.resource, lo, hi):
+        for window in CollectionReader(context.platform, policy.resource).between(lo, hi):
             store_window(context, policy, window, tally)
             tally.raise_if_cancelled()
         previous_count = local_count
@@ -295,7 +295,7 @@ def _count_collection(context: SyncContext, policy: Policy) -> tuple[int, int]:
     since = clock.parse_utc(retention_start(context, policy))
     if since is not None:
         return _count_between(context, policy, since, FAR_FUTURE)
-    platform_count = windows.count_records(context.platform, policy.resource, [])
+    platform_count = CollectionReader(context.platform, policy.resource).count()
     with context.mirror_db.read() as connection:
         local_count = collection_state.count_rows(connection, policy.resource) - completeness.count_kept_rows(
             connection, policy.resource
@@ -305,9 +305,8 @@ def _count_collection(context: SyncContext, policy: Policy) -> tuple[int, int]:
 
 def _count_between(context: SyncContext, policy: Policy, lo: datetime, hi: datetime) -> tuple[int, int]:
     """Count `[lo, hi)` on the platform and in the mirror."""
-    platform_count = windows.count_records(
-        context.platform, policy.resource, windows.make_date_conditions(policy.resource, lo, hi)
-    )
+    reader = CollectionReader(context.platform, policy.resource)
+    platform_count = reader.count(reader.date_conditions(lo, hi))
     with context.mirror_db.read() as connection:
         local_count = completeness.count_between(
             connection, policy.resource, clock.utc_text(lo), clock.utc_text(hi)

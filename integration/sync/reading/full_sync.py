@@ -8,7 +8,10 @@ records are known (deletions.py).
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 from integration.core import clock
 from integration.core.errors import PlatformBroken, RecordTooLarge
@@ -22,17 +25,16 @@ from integration.sqlite.bulk_cache import bulk_cache
 from integration.sqlite.transaction import Transaction
 from integration.sync.context import SyncContext
 from integration.sync.plan import Policy
-from integration.sync.reading import deletions, items, windows
-from integration.sync.reading.page_store import Tally, get_max_tries, store_window
-from integration.sync.reading.pages import (
-    Window,
+from integration.sync.reading import deletions, items
+from integration.sync.reading.collection_reader import (
+    CollectionReader,
+    get_max_tries,
     page_limit,
     read_ahead,
-    read_by_key,
-    read_by_pages,
     try_query,
 )
-from integration.sync.reading.turns import take_turn
+from integration.sync.reading.page_store import Tally, store_window
+from integration.sync.reading.pages import Window
 
 log = logging.getLogger(__name__)
 
@@ -50,14 +52,16 @@ class ContradictoryEmptyList(PlatformBroken):
 MAX_PASSES = 3
 """Maximum number of attempts to read a collection by page numbers."""
 
+CANCELLATION_CHECK_SECONDS = 0.2
+"""Seconds between two checks whether a waiting full sync is cancelled."""
+
+_running: set[tuple[Path, str]] = set()
+"""Running full syncs: mirror.db and collection."""
+_turn_ended = threading.Condition()
+
 
 def run_full_sync(
-    context: SyncContext,
-    policy: Policy,
-    tally: Tally | None = None,
-    *,
-    restart: bool = False,
-    by_pages_only: bool = False,
+    context: SyncContext, policy: Policy, tally: Tally | None = None, *, restart: bool = False
 ) -> Tally:
     """Read a collection completely; resume an interrupted full sync unless `restart`.
 
@@ -67,12 +71,33 @@ def run_full_sync(
     """
     tally = tally or Tally()
     complete_at = _read_state(context, policy).complete_at
-    with take_turn(context, policy, tally):
+    with _take_turn(context, policy, tally):
         sync = _FullSync(context, policy, tally)
         has_completed_since = sync.state.complete_at not in (None, complete_at)
         if restart or policy.kind != "grows" or not has_completed_since:
-            sync.run(restart=restart, by_pages_only=by_pages_only)
+            sync.run(restart=restart)
     return tally
+
+
+@contextmanager
+def _take_turn(context: SyncContext, policy: Policy, tally: Tally) -> Iterator[None]:
+    """Wait until no other full sync of the collection runs. Raises Interrupted.
+
+    A job and a command would share the stored start and position, so that records that one of them has read
+    would count as missing.
+    """
+    name = (context.mirror_db.path, policy.collection)
+    with _turn_ended:
+        while name in _running:
+            _turn_ended.wait(CANCELLATION_CHECK_SECONDS)
+            tally.raise_if_cancelled()
+        _running.add(name)
+    try:
+        yield
+    finally:
+        with _turn_ended:
+            _running.remove(name)
+            _turn_ended.notify_all()
 
 
 def _read_state(context: SyncContext, policy: Policy) -> collection_state.State:
@@ -88,16 +113,18 @@ class _FullSync:
 
     def __init__(self, context: SyncContext, policy: Policy, tally: Tally) -> None:
         self._context, self._policy, self._tally = context, policy, tally
-        self._platform, self._resource, self._collection = (
+        self._resource, self._collection = policy.resource, policy.collection
+        self.state = _read_state(context, policy)
+        self._reader = CollectionReader(
             context.platform,
             policy.resource,
-            policy.collection,
+            page_limit(self.state.failures),
+            get_max_tries(self.state.failures),
         )
-        self.state = _read_state(context, policy)
         self._records_read = 0
         """Records that this run, and the interrupted one that it resumes, have read."""
 
-    def run(self, *, restart: bool, by_pages_only: bool) -> None:
+    def run(self, *, restart: bool) -> None:
         """Read the collection, its records' own paths if they changed, and confirm missing records."""
         if self._policy.kind == "single":
             self._read_single()
@@ -109,10 +136,10 @@ class _FullSync:
         with bulk_cache(mirror_db):
             mirror_db.write(lambda tx: indexes.drop_of_empty_table(tx, table))
             try:
-                self._read_collection(restart, by_pages_only)
+                self._read_collection(restart)
             except ContradictoryEmptyList as error:
                 log.warning("%s; reading the collection again", error)
-                self._read_collection(True, by_pages_only)
+                self._read_collection(True)
             finally:
                 # A sync that is cancelled because the process ends must not delay the end.
                 if tally.should_continue():
@@ -127,13 +154,13 @@ class _FullSync:
 
     # --- ways to read a collection -----------------------------------------------------------------
 
-    def _read_collection(self, restart: bool, by_pages_only: bool) -> None:
+    def _read_collection(self, restart: bool) -> None:
         """Read the collection by key.
 
         If the platform does not sort or filter by key, read history by time; if it cannot filter by time
         either, and for other collections, read by page numbers.
         """
-        if self._policy.reads_by_key and not by_pages_only:
+        if self._policy.reads_by_key:
             continues_by_time = isinstance(self.state.walk_key, str) and not restart
             if not continues_by_time and try_query(lambda: self._read_by_key(restart)):
                 return
@@ -150,15 +177,7 @@ class _FullSync:
         self._records_read = self.state.walk_rows
         after = last_key = self.state.walk_key
         total = self._records_read
-        pages = read_by_key(
-            self._platform,
-            self._resource,
-            after=after,
-            descending=descending,
-            limit=page_limit(self.state.failures),
-            tries=get_max_tries(self.state.failures),
-        )
-        for window in read_ahead(pages):
+        for window in read_ahead(self._reader.by_key(after=after, descending=descending)):
             if after is None and self._records_read == 0:
                 if window.total == 0:
                     self._reject_unexpected_empty()
@@ -181,19 +200,12 @@ class _FullSync:
         if restart:
             self._begin()
         state = self.state
-        tries = get_max_tries(state.failures)
-        total = windows.count_records(self._platform, self._resource, [], tries=tries)
+        total = self._reader.count()
         if total == 0:
             self._reject_unexpected_empty()
         self._records_read = state.walk_rows
         newest_key, is_mark_stored = 0, state.walk_rows > 0
-        for window in windows.read_all(
-            self._platform,
-            self._resource,
-            clock.parse_utc(state.walk_key),
-            limit=page_limit(state.failures),
-            tries=tries,
-        ):
+        for window in self._reader.by_time(clock.parse_utc(state.walk_key)):
             self._store(window)
             keys = list_usable_keys(self._resource, window.records)
             newest_key = max(newest_key, *(key for key in keys if isinstance(key, int)), 0)
@@ -216,7 +228,7 @@ class _FullSync:
         return True
 
     def _read_by_pages(self) -> None:
-        resource, tally, failures = self._resource, self._tally, self.state.failures
+        resource, tally = self._resource, self._tally
         for _ in range(MAX_PASSES):
             seen_keys: set[Key | None] = set()
             totals: set[int] = set()
@@ -224,9 +236,7 @@ class _FullSync:
             form: Form = "list"
             requested_at, page_count = clock.utc_text(), 0
             tally.unreadable.clear()
-            for window in read_by_pages(
-                self._platform, resource, limit=page_limit(failures), tries=get_max_tries(failures)
-            ):
+            for window in self._reader.by_pages():
                 totals.add(window.total)
                 page_count += 1
                 form = "object" if window.is_object else "list"
@@ -258,7 +268,7 @@ class _FullSync:
 
     def _read_single(self) -> None:
         requested_at = clock.utc_text()
-        record = self._platform.item(f"/{self._collection}")
+        record = self._context.platform.item(f"/{self._collection}")
 
         def job(tx: Transaction) -> None:
             self._tally.add_outcome(
@@ -275,10 +285,10 @@ class _FullSync:
 
         The specification calls it a collection but shows no record.
         """
-        requested_at, path, tries = clock.utc_text(), self._collection, get_max_tries(self.state.failures)
+        requested_at, path, tries = clock.utc_text(), self._collection, self._reader.tries
         form: Form
         try:
-            page = self._platform.page(path, tries=tries)
+            page = self._context.platform.page(path, tries=tries)
             if page.too_large:
                 raise RecordTooLarge(f"/{path}: {page.too_large[0]}")
             records, form = list(page.records), "object" if page.is_object else "list"
@@ -289,7 +299,7 @@ class _FullSync:
         except PlatformBroken as error:
             if error.status is not None:
                 raise
-            records, form = [self._platform.item(f"/{path}", tries=tries)], "bare"
+            records, form = [self._context.platform.item(f"/{path}", tries=tries)], "bare"
         if not records:
             self._reject_unexpected_empty()
         self._finish(records, form, requested_at, None, len(records))
@@ -365,7 +375,7 @@ class _FullSync:
         with self._context.mirror_db.read() as connection:
             rows = collection_state.count_rows(connection, self._resource)
         if self._policy.kind != "dictionary" and (rows or not state.is_complete):
-            count = windows.count_records(self._platform, self._resource, [])
+            count = self._reader.count()
             if count:
                 raise ContradictoryEmptyList(
                     f"/{self._collection}: the platform returned an empty list,"

@@ -8,31 +8,25 @@ transcripts, folders and notes are found by refreshes and by full syncs (full_sy
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
-from functools import partial
 
 from integration.core import clock
-from integration.core.errors import PlatformBroken
 from integration.mirror.records.rows import Key
 from integration.mirror.records.upsert import list_usable_keys
 from integration.mirror.sync_state import collection_state, lookup_queue
-from integration.platform_api.paging import Condition
 from integration.sync.context import SyncContext
 from integration.sync.plan import Policy
-from integration.sync.reading import windows
-from integration.sync.reading.full_sync import run_full_sync
-from integration.sync.reading.page_store import Tally, get_max_tries, store_window
-from integration.sync.reading.pages import (
-    KeyOrderUnsupported,
-    Window,
+from integration.sync.reading.collection_reader import (
+    CollectionReader,
+    UnsupportedQuery,
+    get_max_tries,
     page_limit,
-    read_by_key,
     try_query,
 )
-
-log = logging.getLogger(__name__)
+from integration.sync.reading.full_sync import run_full_sync
+from integration.sync.reading.page_store import Tally, store_window
+from integration.sync.reading.pages import Window
 
 FIRST_SYNC_SPAN = timedelta(days=1)
 """Span of the first incremental sync.
@@ -45,9 +39,6 @@ RECENT_PAGE_SIZE = 1000
 
 A page of 5,000 records takes five times the memory.
 """
-
-MAX_UNFILTERED_RECORDS = 20_000
-"""Largest collection without filter and order that each incremental sync reads completely."""
 
 
 def run_incremental_sync(context: SyncContext, policy: Policy, tally: Tally | None = None) -> Tally:
@@ -69,24 +60,18 @@ def run_incremental_sync(context: SyncContext, policy: Policy, tally: Tally | No
     if earliest_lookup_start is not None:
         since = min(since, datetime.fromtimestamp(earliest_lookup_start, UTC))
     since = since.replace(microsecond=0)
-    read_pages = partial(
-        read_by_key,
+    reader = CollectionReader(
         context.platform,
         policy.resource,
-        limit=min(RECENT_PAGE_SIZE, page_limit(state.failures)),
-        tries=get_max_tries(state.failures),
+        min(RECENT_PAGE_SIZE, page_limit(state.failures)),
+        get_max_tries(state.failures),
     )
-    new = recent = None
+    new = None
     if state.has_starting_point:
-        new = try_query(lambda: _read_new(context, policy, tally, state, read_pages))
-    recent = try_query(lambda: _read_since(context, policy, tally, since, read_pages))
+        new = try_query(lambda: _read_new(context, policy, tally, state.mark, reader))
+    recent = try_query(lambda: _read_since(context, policy, tally, since, reader))
     if new is None and recent is None:
-        if (state.total or 0) > MAX_UNFILTERED_RECORDS:
-            raise PlatformBroken(
-                f"/{collection} can be neither filtered nor sorted, and has more than "
-                f"{MAX_UNFILTERED_RECORDS:,} records, too many to read completely"
-            )
-        return run_full_sync(context, policy, tally, by_pages_only=True)
+        return run_full_sync(context, policy, tally)
     # Records that the platform could not select are found by the counts of days (day_counts.py).
     high_water_mark, new_time = new or (None, None)
     _, recent_time = recent or (None, None)
@@ -105,8 +90,8 @@ def refresh_recent(context: SyncContext, policy: Policy, days: int, tally: Tally
     """
     tally = tally or Tally()
     since = (clock.now() - timedelta(days=days)).replace(microsecond=0)
-    read_pages = partial(read_by_key, context.platform, policy.resource, limit=RECENT_PAGE_SIZE)
-    _read_since(context, policy, tally, since, read_pages)
+    reader = CollectionReader(context.platform, policy.resource, RECENT_PAGE_SIZE)
+    _read_since(context, policy, tally, since, reader)
     context.mirror_db.write(lambda tx: collection_state.record_refresh(tx, policy.collection))
     tally.raise_if_unreadable()
     return tally
@@ -120,41 +105,29 @@ A mark of None leaves the stored mark unchanged.
 
 
 def _read_new(
-    context: SyncContext,
-    policy: Policy,
-    tally: Tally,
-    state: collection_state.State,
-    read_pages: Callable[..., Iterator[Window]],
+    context: SyncContext, policy: Policy, tally: Tally, mark: Key | None, reader: CollectionReader
 ) -> ReadResult:
     """Read the records above the mark. They need an order only if they are more than one page."""
     try:
-        return _store_windows(context, policy, tally, read_pages(after=state.mark))
-    except KeyOrderUnsupported:
-        conditions: list[Condition] = [(str(policy.resource.key), "gt", state.mark)] if state.mark else []
-        window = windows.read_matching(context.platform, policy.resource, conditions)
-        if window is None:
-            raise
-        _, platform_time = _store_windows(context, policy, tally, [window])
-        keys = [key for key in list_usable_keys(policy.resource, window.records) if isinstance(key, int)]
-        return max(keys, default=None), platform_time
+        return _store_windows(context, policy, tally, reader.by_key(after=mark))
+    except UnsupportedQuery:
+        window = reader.single_page((str(policy.resource.key), "gt", mark or 0))
+        keys = list_usable_keys(policy.resource, window.records)
+        window.last_key = max((key for key in keys if isinstance(key, int)), default=None)
+        return _store_windows(context, policy, tally, [window])
 
 
 def _read_since(
-    context: SyncContext,
-    policy: Policy,
-    tally: Tally,
-    since: datetime,
-    read_pages: Callable[..., Iterator[Window]],
+    context: SyncContext, policy: Policy, tally: Tally, since: datetime, reader: CollectionReader
 ) -> ReadResult:
     """Read the records dated since, in the order of the key, or in windows that need no order."""
     condition = (str(policy.resource.date), "gte", clock.utc_text(since))
     try:
-        return _store_windows(context, policy, tally, read_pages([condition]))
-    except KeyOrderUnsupported:
+        return _store_windows(context, policy, tally, reader.by_key([condition]))
+    except UnsupportedQuery:
         # One day ahead, because clocks differ. Records dated later have new ids.
         until = (clock.now() + timedelta(days=1)).replace(microsecond=0)
-        in_windows = windows.read_closed(context.platform, policy.resource, since, until)
-        return _store_windows(context, policy, tally, in_windows)
+        return _store_windows(context, policy, tally, reader.between(since, until))
 
 
 def _store_windows(context: SyncContext, policy: Policy, tally: Tally, pages: Iterable[Window]) -> ReadResult:

@@ -20,7 +20,7 @@ from integration.mirror.sync_state import collection_state, lookup_queue
 from integration.sqlite.transaction import Transaction
 from integration.sync.context import SyncContext
 from integration.sync.plan import LIST_REFRESH_SECONDS, is_due
-from integration.sync.reading.pages import read_by_pages
+from integration.sync.reading.collection_reader import CollectionReader
 
 log = logging.getLogger(__name__)
 
@@ -64,7 +64,7 @@ def poll(context: SyncContext) -> int:
     calls = get_resource("calls")
     started_at = clock.unix()
     requested_at = clock.utc_text(started_at)
-    windows = list(read_by_pages(context.platform, calls, tries=1))
+    windows = list(CollectionReader(context.platform, calls, tries=1).by_pages())
     for window in windows:
         if window.unreadable:
             # An unreadable call would count as missing from the list.

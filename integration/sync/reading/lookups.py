@@ -11,12 +11,11 @@ from integration.core.errors import PlatformRefused
 from integration.mirror.records.upsert import upsert
 from integration.mirror.sync_state import lookup_queue
 from integration.mirror.sync_state.lookup_queue import DueLookup
-from integration.platform_api.paging import Condition
 from integration.sqlite.transaction import Transaction
 from integration.sync.context import SyncContext
+from integration.sync.reading.collection_reader import CollectionReader
 from integration.sync.reading.page_store import is_unavailable
-from integration.sync.reading.pages import Window, read_by_key
-from integration.sync.reading.windows import read_matching
+from integration.sync.reading.pages import Window
 
 log = logging.getLogger(__name__)
 
@@ -62,8 +61,9 @@ def _read_by_ids(
     context: SyncContext, collection: str, field_name: str, ids: list[int]
 ) -> list[tuple[str, Window]]:
     """Read the records with these ids; none of a refused collection."""
+    reader = CollectionReader(context.platform, get_resource(collection), tries=1)
     try:
-        return _read_by_condition(context, collection, (field_name, "in", ids))
+        return [(collection, reader.single_page((field_name, "in", ids)))]
     except PlatformRefused as error:
         if is_unavailable(error):
             # The account may have CDRs but no recordings. Syncs record the refusal.
@@ -73,21 +73,7 @@ def _read_by_ids(
         # `in` is specified, but only `eq` has been confirmed on the real platform
         # (docs/platform.md#3-collections).
         log.info("%s; requesting each id separately", error)
-        return [
-            found
-            for record_id in ids
-            for found in _read_by_condition(context, collection, (field_name, "eq", record_id))
-        ]
-
-
-def _read_by_condition(
-    context: SyncContext, collection: str, condition: Condition
-) -> list[tuple[str, Window]]:
-    target = get_resource(collection)
-    matching_window = read_matching(context.platform, target, [condition], tries=1)
-    if matching_window is not None:
-        return [(collection, matching_window)]
-    return [(collection, window) for window in read_by_key(context.platform, target, [condition], tries=1)]
+        return [(collection, reader.single_page((field_name, "eq", record_id))) for record_id in ids]
 
 
 def _store_results(

@@ -134,14 +134,6 @@ def store_item(context: SyncContext, policy: Policy, record: JsonRecord, request
     )
 
 
-def get_max_tries(failures: int) -> int | None:
-    """Return the attempts per request after `failures`; None for the default.
-
-    One attempt is enough to find out whether a failing collection has recovered.
-    """
-    return 1 if failures else None
-
-
 def is_unavailable(error: PlatformError) -> bool:
     """Return whether the platform refuses all requests for this collection."""
     return isinstance(error, PlatformRefused) and error.status in UNAVAILABLE_STATUSES

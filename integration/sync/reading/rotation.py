@@ -18,10 +18,9 @@ from integration.mirror.records.rows import Key
 from integration.mirror.sync_state import collection_state
 from integration.sync.context import SyncContext
 from integration.sync.plan import OLD_RECORD_DAYS, ROTATION_SECONDS, Policy
-from integration.sync.reading import windows
+from integration.sync.reading.collection_reader import CollectionReader, try_query
 from integration.sync.reading.incremental_sync import RECENT_PAGE_SIZE
 from integration.sync.reading.page_store import Tally, store_window
-from integration.sync.reading.pages import read_by_key, try_query
 
 ROTATION_STEP = timedelta(days=5)
 """Length of the windows of time."""
@@ -81,18 +80,10 @@ class Rotation:
         """Read up to `limit` pages of the next window; return their number."""
         since, until = self._spans[-1]
         pages = 0
-        for window in islice(
-            read_by_key(
-                context.platform,
-                self.policy.resource,
-                windows.make_date_conditions(self.policy.resource, since, until),
-                self._after,
-                limit=RECENT_PAGE_SIZE,
-            ),
-            limit,
-        ):
+        reader = CollectionReader(context.platform, self.policy.resource, RECENT_PAGE_SIZE)
+        for window in islice(reader.by_key(reader.date_conditions(since, until), self._after), limit):
             pages += 1
-            is_last = len(window.records) + len(window.unreadable) >= window.total
+            is_last = window.count >= window.total
             store_window(context, self.policy, window, tally)
             tally.raise_if_cancelled()
             self._after = window.last_key

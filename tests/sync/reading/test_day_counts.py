@@ -9,7 +9,8 @@ from integration.core import clock
 from integration.core.errors import PlatformBroken, PlatformError, PlatformRefused, UnusableBody
 from integration.mirror.sync_state import completeness
 from integration.sync.plan import PLAN, list_history_policies
-from integration.sync.reading import day_counts, windows
+from integration.sync.reading import day_counts
+from integration.sync.reading.collection_reader import CollectionReader
 from integration.sync.reading.full_sync import run_full_sync
 from integration.sync.reading.page_store import Tally
 
@@ -348,15 +349,8 @@ def test_old_days_are_due_rarely_and_each_run_is_limited():
 def test_a_window_with_more_records_than_a_page_is_halved(simulated):
     simulated.add_cdrs(50, calldate=clock.utc_text(clock.unix() - 600))
     simulated.add_cdrs(1, calldate=clock.utc_text(clock.unix() - 3000))
-    found = list(
-        windows.read_closed(
-            simulated.context.platform,
-            CDRS.resource,
-            clock.now() - timedelta(days=400),
-            clock.now(),
-            limit=51,
-        )
-    )
+    reader = CollectionReader(simulated.context.platform, CDRS.resource, 51)
+    found = list(reader.between(clock.now() - timedelta(days=400), clock.now()))
     keys = [document.values["id"] for window in found for document in window.records]
     assert sorted(keys) == sorted(simulated.records("cdrs"))
     assert len(found) > 3
@@ -368,10 +362,10 @@ def test_a_window_with_more_records_than_a_page_is_halved(simulated):
 def test_a_second_with_more_records_than_a_page_is_an_error(simulated):
     simulated.add_cdrs(60, calldate="2026-10-01 10:00:00")
     lo = datetime(2026, 10, 1, 10, tzinfo=UTC)
-    with pytest.raises(PlatformBroken):
+    with pytest.raises(PlatformBroken, match="exceed one page"):
         list(
-            windows.read_closed(
-                simulated.context.platform, CDRS.resource, lo, lo + timedelta(seconds=1), limit=50
+            CollectionReader(simulated.context.platform, CDRS.resource, 50).between(
+                lo, lo + timedelta(seconds=1)
             )
         )
 

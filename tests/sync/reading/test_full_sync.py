@@ -4,6 +4,7 @@ import json
 import random
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime
 from types import SimpleNamespace
 
@@ -167,9 +168,9 @@ def test_a_restarted_full_sync_begins_at_the_first_record(simulated, small_pages
     assert run_full_sync(simulated.context, CDRS, restart=True).read == len(simulated.records("cdrs"))
 
 
-@pytest.mark.parametrize("by_pages_only", [False, True])
+@pytest.mark.parametrize("reads_by_key", [True, False])
 def test_a_full_sync_stores_all_remaining_records_while_others_are_added_and_deleted(
-    simulated, small_pages, by_pages_only
+    simulated, small_pages, reads_by_key
 ):
     simulated.add_cdrs(60)
     rng = random.Random(5)
@@ -187,7 +188,8 @@ def test_a_full_sync_stores_all_remaining_records_while_others_are_added_and_del
                 deleted.add(number)
         simulated.add_cdrs(2)
 
-    run_full_sync(simulated.context, CDRS, Tally(show_progress=change), by_pages_only=by_pages_only)
+    policy = replace(CDRS, reads_by_key=reads_by_key)
+    run_full_sync(simulated.context, policy, Tally(show_progress=change))
     # Records above the first id of the full sync are read by the incremental sync.
     run_incremental_sync(simulated.context, CDRS)
     assert set(simulated.records("cdrs")) <= set(simulated.ids("cdrs"))
@@ -199,9 +201,8 @@ def test_a_collection_that_changes_during_each_pass_is_not_complete(simulated, s
     with pytest.raises(PlatformBroken, match="changed while it was read"):
         run_full_sync(
             simulated.context,
-            CDRS,
+            replace(CDRS, reads_by_key=False),
             Tally(show_progress=lambda done, total: simulated.add_cdrs(1)),
-            by_pages_only=True,
         )
     assert simulated.state("cdrs").complete_at is None
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import threading
 
-import pytest
-
-from integration.core.errors import PlatformBroken
-from integration.sync.reading.pages import Window, read_ahead
+from integration.sync.reading.collection_reader import read_ahead
+from integration.sync.reading.pages import Window
 from tests.support.harness import wait_for
 
 
 def window(number: int) -> Window:
-    return Window([], 0, number, "2026-11-20 09:00:00", None)
+    return Window("2026-11-20 09:00:00", last_key=number)
 
 
 def test_one_page_is_requested_ahead():
@@ -29,17 +27,6 @@ def test_one_page_is_requested_ahead():
         ready = min(len(taken) + 1, 4)
         wait_for(lambda ready=ready: len(requested) == ready, "the request of the next page")
     assert taken == requested == [0, 1, 2, 3]
-
-
-def test_pages_before_a_failure_are_returned_before_it():
-    def pages():
-        yield window(0)
-        raise PlatformBroken("cut short")
-
-    found = read_ahead(pages())
-    assert next(found).last_key == 0
-    with pytest.raises(PlatformBroken, match="cut short"):
-        next(found)
 
 
 def test_a_read_that_ends_early_leaves_no_thread():

@@ -8,9 +8,10 @@ from dataclasses import replace
 import pytest
 
 from integration.core import clock
-from integration.core.errors import PlatformBroken, PlatformRefused
+from integration.core.errors import PlatformRefused
 from integration.sync.plan import PLAN, list_history_policies
-from integration.sync.reading import day_counts, full_sync, incremental_sync, pages, windows
+from integration.sync.reading import day_counts, full_sync
+from integration.sync.reading.collection_reader import CollectionReader, UnsupportedQuery
 from integration.sync.reading.full_sync import run_full_sync
 from integration.sync.reading.incremental_sync import refresh_recent, run_incremental_sync
 from integration.sync.reading.page_store import Interrupted, Tally
@@ -53,7 +54,7 @@ def test_every_history_collection_is_read_by_time_windows(unsorted):
 
 def test_windows_return_each_record_once_newest_window_first(unsorted):
     add_cdrs_with_odd_dates(unsorted)
-    found = list(windows.read_all(unsorted.context.platform, CDRS.resource, limit=9))
+    found = list(CollectionReader(unsorted.context.platform, CDRS.resource, 9).by_time())
     keys = [document.values["id"] for window in found for document in window.records]
     assert sorted(keys) == sorted(unsorted.records("cdrs"))
     dates = [window.since for window in found if window.since]
@@ -101,7 +102,7 @@ def test_records_added_and_deleted_during_a_full_sync_by_time_leave_no_gap(unsor
 def test_a_second_with_more_records_than_a_page_is_read_by_page_numbers(simulated, monkeypatch):
     simulated.add_cdrs(40, calldate="2026-10-01 10:00:00")
     monkeypatch.setattr(full_sync, "page_limit", lambda _failures: 29)
-    monkeypatch.setattr(full_sync, "read_by_key", refuse)
+    monkeypatch.setattr(CollectionReader, "by_key", refuse)
     run_full_sync(simulated.context, CDRS)
     assert simulated.ids("cdrs") == sorted(simulated.records("cdrs"))
 
@@ -154,20 +155,5 @@ def test_new_records_are_read_by_date_or_by_id_if_the_other_cannot_be_filtered(
     assert simulated.ids("cdrs") == sorted(simulated.records("cdrs"))
 
 
-def test_a_large_collection_without_filter_and_order_is_an_error(simulated, monkeypatch):
-    run_full_sync(simulated.context, CDRS)
-    monkeypatch.setattr(incremental_sync, "MAX_UNFILTERED_RECORDS", 3)
-    real = simulated.context.platform.page
-
-    def page(*args, **options):
-        if options.keys() & {"filter", "sort"}:
-            raise PlatformRefused("Filtration error", status=400)
-        return real(*args, **options)
-
-    monkeypatch.setattr(simulated.context.platform, "page", page)
-    with pytest.raises(PlatformBroken, match="neither filtered nor sorted"):
-        run_incremental_sync(simulated.context, CDRS)
-
-
 def refuse(*_args, **_options):
-    raise pages.KeyOrderUnsupported("not so")
+    raise UnsupportedQuery("not so")
