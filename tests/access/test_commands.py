@@ -162,15 +162,6 @@ def test_wrong_usage_exits_with_2(run: Run) -> None:
     assert isinstance(short.exception, ConfigurationError)
 
 
-def test_command_is_executed_by_the_running_process(run: Run, running_process: Database) -> None:
-    done = run("key", "add", "crm", "--scope", "write")
-    assert done.exit_code == 0, done.output
-    user_id, _, secret = done.stdout.strip().partition(":")
-    assert keys.authenticate(running_process, user_id, secret) is not None
-    assert "crm" in run("key", "list").stdout
-    assert isinstance(run("key", "add", "crm", "--scope", "write").exception, SwitchroomError)
-
-
 def test_list_commands_create_no_database(run: Run, tmp_path: Path) -> None:
     run("user", "list")
     run("key", "list")

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from integration.access import keys
-from integration.core.errors import DomainError
 from integration.sqlite.database import Database
 
 
@@ -26,20 +25,3 @@ def test_platform_user_ids_are_read_from_the_mirror(tmp_path: Path) -> None:
     connection.commit()
     connection.close()
     assert keys.list_platform_user_ids(mirror) == {412345, 9000001}
-
-
-@pytest.mark.parametrize(
-    ("name", "scope", "collections"),
-    [
-        ("", "read", None),
-        ("a\nb", "read", None),
-        ("crm", "all", None),
-        ("crm", "read", []),
-        ("crm", "read", ["../x"]),
-    ],
-)
-def test_invalid_key_options_are_rejected(
-    app_db: Database, name: str, scope: str, collections: list[str] | None
-) -> None:
-    with pytest.raises(DomainError):
-        keys.add(app_db, name, scope, collections)

@@ -125,20 +125,6 @@ def test_newer_setup_link_replaces_the_older(app_db: Database) -> None:
     assert setup_links.find(app_db, second) is not None
 
 
-def test_first_run_link_creates_only_the_first_administrator(app_db: Database) -> None:
-    (url,) = setup_links.create_first_run_link(app_db, ["http://127.0.0.1:8000"])
-    stale = url.rpartition("/")[2]
-    (url,) = setup_links.create_first_run_link(app_db, ["http://127.0.0.1:8000"])
-    token = url.rpartition("/")[2]
-    assert setup_links.find(app_db, stale) is None
-    with pytest.raises(DomainError, match="e-mail"):
-        setup_links.redeem(app_db, token, passwords.hash_password(GOOD), "not an address")
-    person = setup_links.redeem(app_db, token, passwords.hash_password(GOOD), "ann@example.com")
-    assert person is not None
-    assert person.role == "admin"
-    assert setup_links.create_first_run_link(app_db, ["http://127.0.0.1:8000"]) == []
-
-
 def test_first_run_link_is_void_once_a_user_exists(app_db: Database) -> None:
     (url,) = setup_links.create_first_run_link(app_db, ["http://127.0.0.1:8000"])
     token = url.rpartition("/")[2]

@@ -96,15 +96,6 @@ def test_role_sees_its_collections_records_and_fields(role, agents_see, collecti
     assert "src" not in viewer.hidden_fields(get_resource("cdrs"))
 
 
-def test_query_is_restricted_to_the_user_scope():
-    with sqlite3.connect(":memory:") as connection:
-        for agents_see, expected in (("all", ()), ("own", (Condition("user_id", "eq", CAROL),))):
-            query = see(agents_see=agents_see).restrict_query(connection, Query(get_resource("cdrs")))
-            assert query.conditions == expected
-        queues = see(agents_see="own").restrict_query(connection, Query(get_resource("queues")))
-        assert queues.conditions == ()
-
-
 def test_own_scope_without_a_platform_user_matches_no_records():
     viewer = see(agents_see="own", platform_user_id=None)
     with sqlite3.connect(":memory:") as connection:
@@ -175,22 +166,6 @@ def test_export_requires_the_right_and_the_collection(viewer, target, right, ref
         viewer.check_export(get_resource(target), right)
     advice = " An administrator can grant it." if "permission" in refusal else ""
     assert str(refused.value) == refusal + advice
-
-
-def test_export_of_calls_requires_the_right_and_access_to_cdrs():
-    see("agent", "own", export=True).check_export(CALLS)
-    with pytest.raises(NotAllowed, match="right “export”"):
-        see("agent").check_export(CALLS)
-    assert visibility.required_resource(CALLS) is get_resource("cdrs")
-    assert visibility.required_resource(get_resource("ivrs")) is get_resource("ivrs")
-
-
-def test_equal_visibility_compares_equal():
-    assert see("agent", platform_user_id=1) == see("agent", platform_user_id=2)
-    assert len({see("agent", platform_user_id=1), see("agent", platform_user_id=2)}) == 1
-    different = [see("agent"), see("viewer"), see("agent", export=True), see("agent", "own"), see("admin")]
-    different.append(see("agent", "own", platform_user_id=2))
-    assert len(set(different)) == len(different)
 
 
 # --- keys, command line ----------------------------------------------------------------------------------

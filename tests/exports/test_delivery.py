@@ -11,8 +11,7 @@ import pytest
 import trustme
 
 from integration.exports import delivery, jobs
-from integration.exports.delivery import DeliveryFailed, OutgoingFile, normalize_place
-from integration.exports.jobs import ExportRun
+from integration.exports.delivery import normalize_place
 from integration.outbound import mail_server
 from integration.outbound.mail_server import MailServer
 from integration.outbound.public_addresses import PublicHosts
@@ -286,25 +285,6 @@ def test_symbolic_link_in_the_folder_is_not_followed(make_exporting: Any, tmp_pa
     exporting.deliver()
     assert (tmp_path / "victim").read_text() == "untouched"
     assert "cannot be written" in exporting.attempts(schedule)[0][2]
-
-
-def test_interrupted_file_leaves_no_file(make_exporting: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    exporting = make_exporting()
-    run = ExportRun(job=exporting.schedule(), period="2026-11-18")
-
-    class BrokenFile(io.BytesIO):
-        def read(self, size: int | None = -1) -> bytes:
-            if self.tell():
-                raise OSError(5, "Input/output error")
-            return super().read(10)
-
-        def seek(self, *_: int) -> int:
-            return 0
-
-    file = OutgoingFile(run, run.calendar_period, BrokenFile(b"x" * 100), "a.csv", 100, 1, None)
-    with pytest.raises(DeliveryFailed, match="cannot be written"):
-        delivery.deliver(exporting.context.settings, None, file)
-    assert list((exporting.data_dir / "exports").iterdir()) == []
 
 
 def test_mail_needs_a_server_and_addresses(tmp_path: Path) -> None:

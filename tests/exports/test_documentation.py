@@ -16,6 +16,7 @@ import pytest
 
 from integration.catalogue import RESOURCES
 from integration.exports.columns import derive_columns
+from integration.exports.formats import FORMATS
 from integration.exports.presets import PRESETS
 from tests.support.application import TestApp
 from tests.support.fake_exchange import read_fixture
@@ -105,3 +106,8 @@ def test_manual_lists_the_default_columns_in_order(name: str) -> None:
     line = re.search(rf"- \*\*`{name}`\*\*[^\n]*\n([^\n]*)", PAGE)
     assert line is not None
     assert tuple(re.findall(r"`([^`]+)`", line[1])) == PRESETS[name].columns
+
+
+def test_manual_lists_every_format() -> None:
+    section = PAGE.split("## Formats")[1].split("\n## ")[0]
+    assert set(re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)) == set(FORMATS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 from collections.abc import Iterator
@@ -17,7 +16,7 @@ from integration.access.rights import ROLES
 from integration.catalogue import RESOURCES
 from integration.dashboard.account.sections import SECTIONS
 from integration.exports.columns import derive_columns
-from tests.exports.test_presets import exporting
+from tests.exports.test_presets import exporting, rows
 from tests.support.application import TestApp, running_app
 from tests.support.applications.shared_app import SharedApp
 from tests.support.people import CAROL, Member
@@ -38,17 +37,13 @@ def app(shared_app: SharedApp) -> TestApp:
     return shared_app
 
 
-def table(data: bytes) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(data.decode(), newline="")))
-
-
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("resource", EVERY, ids=lambda row: row.collection)
 def test_every_collection_is_exported_in_every_format(shared: TestApp, resource: Any) -> None:
     import pyarrow.parquet
 
     client = exporting(shared)
-    (row,) = table(client.get(f"/exports/{resource.collection}.csv").data)
+    (row,) = rows(client.get(f"/exports/{resource.collection}.csv").data)
     documented = [field.name for field in resource.fields if field.documented]
     assert list(row) == (documented or ["id", "strange", "other"])
     data = client.get(f"/exports/{resource.collection}.jsonl").data
@@ -87,7 +82,7 @@ def test_derived_columns_of_a_cdr(app: TestApp) -> None:
         "calldate,calldate_local,duration,duration_hms,billsec_hms,user_id,user_name,type,type_label,"
         "disposition,disposition_label,charge,currency,call_link,recording_files,recording_links"
     )
-    (row,) = table(exporting(app).get(f"/exports/cdrs.csv?columns={columns}").data)
+    (row,) = rows(exporting(app).get(f"/exports/cdrs.csv?columns={columns}").data)
     links = row.pop("call_link"), row.pop("recording_links")
     assert list(row.values()) == [
         "2026-10-25 00:30:00", "2026-10-25 01:30:00+01:00", "3725", "1:02:05", "0:01:00", "5", "Ann Example",
@@ -106,7 +101,7 @@ def test_derived_columns_of_a_cdr(app: TestApp) -> None:
 def test_group_members_are_exported_with_their_names(app: TestApp) -> None:
     app.put("users", {"id": 5, "first_name": "Ann", "last_name": "Example"}, {"id": 6, "first_name": "Bob"})
     app.put("queues", {"id": 1, "users": [5, {"id": 6}, 7, "x"], "ddis": "no list"})
-    (row,) = table(exporting(app).get("/exports/queues.csv?columns=users_names,ddis_names").data)
+    (row,) = rows(exporting(app).get("/exports/queues.csv?columns=users_names,ddis_names").data)
     assert row == {"users_names": "Ann Example; Bob", "ddis_names": ""}
 
 
@@ -159,9 +154,9 @@ def test_agent_limited_to_own_records_exports_what_the_pages_show(tmp_path: Path
         app.put("users", {"id": 5}, {"id": 6})
         app.put("cdrs", {"id": 5, "user_id": 5}, {"id": 6, "user_id": 6})
         client, pages = make_client(app, "agent", platform_user_id=5), app.log_in(CAROL.as_user(5))
-        assert [row["id"] for row in table(client.get("/exports/cdrs.csv").data)] == ["5"]
+        assert [row["id"] for row in rows(client.get("/exports/cdrs.csv").data)] == ["5"]
         # Every page shows the names of colleagues.
-        assert [row["id"] for row in table(client.get("/exports/users.csv").data)] == ["5", "6"]
+        assert [row["id"] for row in rows(client.get("/exports/users.csv").data)] == ["5", "6"]
         for name in ("faxes", "msdrs", "queues", "calls", "chats"):
             assert (
                 pages.get(f"/account/{name}").status_code == client.head(f"/exports/{name}.csv").status_code

@@ -53,15 +53,6 @@ def test_an_export_from_the_page_calls_has_local_times_and_headings_in_words(app
     assert len(set(header)) == len(header)
 
 
-def test_utc_is_an_option_and_has_each_time_once(app: TestApp) -> None:
-    header, row = lines(exporting(app).get("/exports/call-history.csv?headings=words&tz=UTC").data)
-    assert [(heading, text) for heading, text in zip(header, row, strict=True) if "2026" in text] == [
-        ("Started (UTC)", "2026-07-01 09:15:00"),
-        ("Answered (UTC)", "2026-07-01 09:15:20"),
-        ("Ended (UTC)", "2026-07-01 09:17:00"),
-    ]
-
-
 def test_an_export_with_a_key_keeps_its_names_and_utc(app: TestApp) -> None:
     answer = app.client.get("/exports/call-history.csv", headers=app.headers)
     header, row = lines(answer.data)
@@ -77,19 +68,6 @@ def test_chosen_columns_keep_their_meaning_and_name_their_zone(app: TestApp) -> 
     words = lines(exporting(app).get(url + "words").data)
     assert words == [["Started (UTC)", "Started (Europe/Paris)"], expected]
     assert lines(exporting(app).get(url + "names").data) == [["started_at", "started_local"], expected]
-
-
-def test_workbook_has_labelled_date_cells_and_names_its_zone(app: TestApp) -> None:
-    url = link(app, "/calls?from=2026-07-01&to=2026-07-31", "xlsx")
-    book = openpyxl.load_workbook(io.BytesIO(exporting(app).get(url).data))
-    cells = {head.value: cell for head, cell in zip(*book.worksheets[0].iter_rows(max_row=2), strict=True)}
-    assert cells["Started (Europe/London)"].value == datetime(2026, 7, 1, 10, 15)
-    assert cells["Ended (Europe/London)"].value == datetime(2026, 7, 1, 10, 17)
-    assert not [heading for heading in cells if "UTC" in heading]
-    about = dict(book["About"].iter_rows(values_only=True))
-    assert about["Period"] == "1–31 July 2026 (Europe/London)"
-    assert about["Time zone"] == "Europe/London"
-    assert "Columns in UTC" not in about
 
 
 def test_a_workbook_describes_its_filters_in_words(app: TestApp) -> None:
@@ -119,18 +97,6 @@ def test_a_workbook_with_names_shows_which_cells_are_utc(app: TestApp) -> None:
     assert "UTC" in utc_cell.number_format
     assert "UTC" not in local_cell.number_format
     assert ("Columns in UTC", "started_at") in list(book["About"].iter_rows(values_only=True))
-
-
-@pytest.mark.exhaustive
-def test_every_format_has_the_same_headings_and_times(app: TestApp) -> None:
-    url = "/exports/call-history.{}?columns=id,ended_local&tz=Europe/London&headings=words"
-    client = exporting(app)
-    expected = {"ID": 1, "Ended (Europe/London)": "2026-07-01 10:17:00+01:00"}
-    assert json.loads(client.get(url.format("jsonl")).data) == expected
-    import pyarrow.parquet
-
-    (row,) = pyarrow.parquet.read_table(io.BytesIO(client.get(url.format("parquet")).data)).to_pylist()
-    assert row == {**expected, "_unfit": None}
 
 
 @pytest.mark.exhaustive

@@ -18,10 +18,9 @@ import pytest
 
 from integration.access import audit, people, sessions
 from integration.core import clock, retry_delays
-from integration.exports import export_request, jobs, query, runner
+from integration.exports import jobs, query, runner
 from integration.exports.formats import FORMATS
 from integration.exports.jobs import ExportRun
-from integration.exports.query import ExportQuery
 from tests.support.application import TestApp
 from tests.support.fake_exchange import read_fixture
 from tests.support.harness import wait_for
@@ -134,27 +133,6 @@ def test_a_prepared_file_has_the_days_and_the_name_of_its_request(
     downloaded, requested = audit.list_newest(exports.app.app_db)[:2]
     assert requested.about == "calls-2026-11-09.xlsx, only Inbound, talked at least 0 s, search"
     assert downloaded.about.startswith(f"{requested.about}, prepared export ")
-
-
-@pytest.mark.parametrize("range_header", ["bytes=1-", "bytes=-20", "bytes=00-"])
-def test_any_part_of_a_prepared_export_is_recorded(exports: ExportClient, range_header: str) -> None:
-    ann = exports.person("ann")
-    state_url = exports.request(ann, URL)
-    found = exports.wait_for_state("done", state_url, ann)
-    exports.client.head(found["file"], headers=ann)
-    assert audit.list_newest(exports.app.app_db)[0].what == "export requested"
-    for _ in range(2):
-        assert exports.client.get(found["file"], headers={**ann, "Range": range_header}).status_code < 300
-    entries = [entry.what for entry in audit.list_newest(exports.app.app_db)]
-    assert entries[:2] == ["export", "export requested"]
-
-
-def test_small_exports_csv_and_head_are_returned_at_once(exports: ExportClient) -> None:
-    ann = exports.person("ann")
-    for url in (URL + "&to=2000-01-01", URL.replace("xlsx", "csv")):
-        assert exports.client.get(url, headers=ann).status_code == 200
-    head = exports.client.head(URL, headers=ann)
-    assert (head.status_code, head.headers["X-Export-Rows"]) == (200, str(ROWS))
 
 
 def test_above_5000_rows_browsers_get_a_job_and_programs_the_file(app: TestApp) -> None:
@@ -365,21 +343,3 @@ def test_a_file_that_begins_while_old_files_are_removed_is_kept(
     gate.open.set()
     exports.wait_for_state("done", requested[0], ann)
     assert exports.client.get(f"{requested[0]}/file", headers=ann).status_code == 200
-
-
-def test_writer_holds_one_batch_of_rows_at_a_time(
-    exports: ExportClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The writer passes each batch on before it reads the next."""
-    steps: list[str] = []
-
-    def write(connection: Connection, found: ExportQuery, *_: object) -> None:
-        for batch in found.fetch_batches(connection, batch_size=5):
-            steps.append(f"{len(batch)} read")
-
-    monkeypatch.setitem(FORMATS, "xlsx", replace(FORMATS["xlsx"], write=write))
-    selection = export_request.build_selection(exports.app.context, "cdrs", {"columns": "id"})
-    runner.write_export(
-        exports.app.mirror_db, selection, "xlsx", io.BytesIO(), lambda rows: steps.append(f"{rows} reported")
-    )
-    assert steps == ["5 read", "5 reported", "5 read", "10 reported", "2 read", "12 reported"]

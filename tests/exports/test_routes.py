@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from typing import Any
 
 import pytest
 
 from integration.access import audit, people, sessions
+from tests.exports.test_presets import rows
 from tests.support.application import TestApp
 from tests.support.applications.shared_app import SharedApp
 from tests.support.fake_exchange import ADMINISTRATOR, USER, read_fixture
@@ -28,10 +27,6 @@ def log_in(app: TestApp, email: str, role: str, **options: Any) -> None:
     person = people.create(app.app_db, email, role, **options)
     token = sessions.create(app.app_db, person.id)
     app.client.set_cookie("session", token)
-
-
-def rows(data: bytes) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(data.decode(), newline="")))
 
 
 def test_download_of_a_dashboard_user_is_audited(exporting: TestApp) -> None:
@@ -76,16 +71,6 @@ def test_export_accepts_filter_columns_zone_and_bom(exporting: TestApp) -> None:
     assert (refused.status_code, "'|'" in refused.json["message"]) == (400, True)
     lines = exporting.client.get("/exports/cdrs.jsonl", headers=exporting.headers)
     assert [json.loads(line)["id"] for line in lines.data.splitlines()] == [1, 2]
-
-
-@pytest.mark.parametrize("order", [{}, {"sort": "mood"}])
-def test_csv_accepts_a_filter_on_an_undocumented_field(exporting: TestApp, order: dict[str, str]) -> None:
-    exporting.put("cdrs", {**CDR, "id": 1, "mood": "fine"}, {**CDR, "id": 2, "mood": "dull"})
-    condition = json.dumps([{"property": "mood", "operator": "eq", "value": "fine"}])
-    response = exporting.client.get(
-        URL, query_string={"filter": condition, "columns": "id,mood", **order}, headers=exporting.headers
-    )
-    assert response.data.decode() == '"id","mood"\r\n1,"fine"\r\n'
 
 
 def test_export_requires_credentials_with_the_right(exporting: TestApp) -> None:

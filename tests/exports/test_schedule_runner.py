@@ -6,8 +6,6 @@ import threading
 from itertools import pairwise
 from typing import Any
 
-import pytest
-
 from integration.access import audit, people
 from integration.exports import jobs
 from integration.workspace import saved
@@ -53,19 +51,6 @@ def test_local_day_is_delivered_once_in_the_zone_of_the_schedule(
     with exporting.app_db.read() as connection:
         (attempt,) = jobs.list_attempts(connection, schedule.id)
     assert (attempt.rows, attempt.bytes) == (2, 67)
-
-
-def test_a_schedule_with_headings_in_words_names_its_zone(
-    exporting: ScheduledExports, movable_clock: Clock
-) -> None:
-    exporting.schedule(args={"columns": "id,calldate_local", "headings": "words"})
-    exporting.put_cdrs("2026-11-18 09:00:00")
-    movable_clock.set("2026-11-19 03:00:00")
-    make_complete(exporting, "2026-11-17", "2026-11-18")
-    exporting.deliver()
-    assert exporting.exported_files() == {
-        "every-day-2026-11-18.csv": '"ID","Time (Europe/Berlin)"\r\n1,"2026-11-18 10:00:00+01:00"\r\n'
-    }
 
 
 def test_each_local_day_is_delivered_once_over_both_changes_of_clocks(
@@ -368,18 +353,6 @@ def test_run_now_delivers_the_last_period_without_waiting_for_completeness(
     assert [line[1] for line in exporting.attempts(schedule)] == ["incomplete", "delivered"]
 
 
-def test_run_now_does_not_wait_for_the_time_of_day(exporting: ScheduledExports, movable_clock: Clock) -> None:
-    schedule = exporting.schedule(at="20:00")
-    jobs.request_redelivery(exporting.app_db, schedule.id, "2026-11-17")
-    exporting.deliver()
-    exporting.deliver()
-    assert list(exporting.exported_files()) == ["every-day-2026-11-17-incomplete.csv"]
-    movable_clock.set("2026-11-18 19:30:00")
-    exporting.finish_sync()
-    exporting.deliver()
-    assert [line[1] for line in exporting.attempts(schedule)] == ["incomplete", "delivered"]
-
-
 def test_schedule_fails_without_the_right_or_role_of_its_owner(
     exporting: ScheduledExports, movable_clock: Clock
 ) -> None:
@@ -400,15 +373,3 @@ def test_schedule_fails_without_the_right_or_role_of_its_owner(
     movable_clock.advance(hours=1)
     exporting.deliver()
     assert exporting.attempts(schedule)[2][1] == "failed", "another user with the address of the owner"
-
-
-def test_failed_application_database_delivers_nothing(
-    exporting: ScheduledExports, movable_clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    exporting.schedule()
-    movable_clock.set("2026-11-19 01:31:00")
-    make_complete(exporting, "2026-11-17", "2026-11-18")
-    exporting.app_db.close()
-    with pytest.raises(Exception, match="closed"):
-        exporting.deliver()
-    assert exporting.exported_files() == {}

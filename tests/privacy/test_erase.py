@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import shutil
 import sqlite3
@@ -13,17 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from integration.access import audit, keys, people
+from integration.access import audit, people
 from integration.catalogue import get_resource
 from integration.cli import verify
 from integration.core import clock
 from integration.core.commands import Progress
 from integration.core.errors import PlatformRefused, StorageBroken
-from integration.core.json_records import JsonRecord, read_record
+from integration.core.json_records import JsonRecord
 from integration.factory import Product
 from integration.inbox.replay import replay
 from integration.maintenance import backup
-from integration.mirror.page_queries import messages
 from integration.mirror.privacy import retention_rules
 from integration.mirror.privacy.erasure_gate import LEGS_KEY, ErasureGate
 from integration.mirror.records import response_cache, subresources
@@ -35,7 +33,6 @@ from integration.workspace.callback_following import update_from_mirror
 from integration.workspace.callback_items import CallbackItem, recompute_items
 from tests.support.applications.filled_data_dir import (
     DDI,
-    INNER,
     LEG,
     OTHER,
     THEIRS,
@@ -191,22 +188,6 @@ def test_sync_webhooks_and_downloads_do_not_store_erased_data(erased: FilledData
         assert erased.find_texts(*TRACES) == {}
 
 
-def test_the_facade_and_the_list_of_messages_do_not_show_erased_data(erased: FilledDataDir) -> None:
-    with erased.product() as product:
-        key = keys.add(product.context.app_db, "test", "read", None, None, reserved_ids=frozenset())
-        login = base64.b64encode(f"{key[0]}:{key[1]}".encode()).decode()
-        client = product.site.test_client()
-        for path in ("cdrs", "monitors", "sms", "voicemessages", "faxes", "cdrs/1", "monitors/12"):
-            response = client.get(f"/v1.2/{path}", headers={"Authorization": f"Basic {login}"})
-            assert response.status_code == 200, path
-            assert not [trace for trace in TRACES if trace in response.text], path
-        with product.context.mirror_db.read() as connection:
-            assert [
-                row["contact"]
-                for row in messages.list_threads(connection, product.context.phone_numbers).rows
-            ] == [OTHER]
-
-
 def test_data_from_after_the_erasure_is_stored(erased: FilledDataDir) -> None:
     later = clock.utc_text(clock.now() + timedelta(hours=1))
     call = {"id": 4, "calldate": later, "live_id": 4_300_000_950, "src": THEIRS, "dst": DDI, "type": "I"}
@@ -223,16 +204,6 @@ def test_data_from_after_the_erasure_is_stored(erased: FilledDataDir) -> None:
         assert query(product, "SELECT party_e164, party_name FROM _calls WHERE id = 4300000950") == [
             (f"+{THEIRS}", "Ann Example")
         ]
-
-
-def test_ids_as_text_are_recognized_and_unusable_ids_are_flagged(erased: FilledDataDir) -> None:
-    record = next(record for record in erased.records()["monitors"] if record["id"] == 12)
-    documents = [read_record(json.dumps(record | {"id": id})) for id in ("12", [12], {"id": 12})]
-    of = {"resource": get_resource("monitors"), "source": "sync", "requested_at": clock.utc_text()}
-    with erased.product() as product:
-        product.context.mirror_db.write(partial(upsert, records=documents, **of))
-        assert query(product, "SELECT transcript, live_id FROM monitors WHERE id = 12") == [(None, INNER)]
-        assert query(product, "SELECT count(*) FROM _flagged WHERE reason = 'no usable key'") == [(2,)]
 
 
 def test_an_interrupted_erasure_is_reported_and_completed_by_the_next(

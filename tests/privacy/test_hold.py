@@ -94,16 +94,6 @@ def test_retention_and_a_full_sync_keep_held_data_and_no_other(
     assert {name: found for name, found in run_retention(place).items() if found} == kept
 
 
-@pytest.mark.parametrize("by", ["retention", "sync"])
-def test_a_hold_keeps_transcripts(place: FilledDataDir, by: str) -> None:
-    place.hold(f"+{THEIRS}", "--reason", "claim 17")
-    with place.product(retention__transcripts_days="30") as product:
-        get_retention_job(product).run() if by == "retention" else place.sync(product)
-        with product.context.mirror_db.read() as connection:
-            rows = connection.execute("SELECT id FROM monitors WHERE transcript IS NOT NULL ORDER BY id")
-            assert [row[0] for row in rows] == [11, 12]
-
-
 @pytest.mark.parametrize("is_running", [False, True])
 def test_held_records_survive_deletion_on_the_platform_and_held_recordings_can_be_played(
     place: FilledDataDir, is_running: bool
@@ -131,9 +121,7 @@ def test_held_records_survive_deletion_on_the_platform_and_held_recordings_can_b
     ("kinds", "found", "kept"),
     [
         (("recordings",), "files", [12, 13, 21, 22, 51]),
-        (("transcripts",), "texts", [12, 13]),
         (("cdrs",), "calls", [OTHER_LEG]),
-        (("sms",), "sms", [42]),
         (("inbox",), "webhooks", [2, 3, 4, 5, 6, 7, 8, 9, 10]),
     ],
 )

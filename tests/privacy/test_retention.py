@@ -109,14 +109,6 @@ def test_each_kind_of_file_has_a_retention_rule() -> None:
     assert set(retention_rules.FILE_KINDS) == set(get_args(media_files.MediaKind))
 
 
-def test_records_without_a_limit_are_kept(make_retention):
-    app = make_retention(sms_days=LIMIT)
-    for table in retention_rules.ROW_KINDS:
-        app.store(table, 1, OLD)
-    app.job.run()
-    assert [table for table in retention_rules.ROW_KINDS if not app.ids(table)] == ["sms"]
-
-
 def test_the_limit_is_the_start_of_a_day(make_retention, monkeypatch):
     present = clock.unix()
     monkeypatch.setattr(clock, "unix", lambda: present)
@@ -220,15 +212,6 @@ def test_an_old_file_is_deleted_and_its_download_rejected(make_retention):
         assert [file.record_id for file in media_files.list_due(connection, clock.unix())] == []
     with pytest.raises(PlatformRefused, match="older than its retention"):
         download.fetch(app.context, "recording", 1)
-
-
-def test_the_file_of_an_old_record_is_not_downloaded(make_retention):
-    app = make_retention(recordings_days=LIMIT)
-    app.store("monitors", 1, OLD, late=True)
-    with pytest.raises(PlatformRefused, match="older than its retention") as refused:
-        download.fetch(app.context, "recording", 1)
-    assert refused.value.status == 404
-    assert app.query("SELECT state FROM media") == ["gone"]
 
 
 def test_an_old_message_of_a_webhook_is_deleted(make_retention):

@@ -32,7 +32,7 @@ ODD = [
     "\u202egnp.exe", "\u200f=1", "\u061c", "\ufeff=1", "\u2028x\u2029", "\ufffe\uffff",
     "Zoë 中文 🎉", "e\u0301", "'=1", "_x0041_", "%s%w%n", "1e5", "TRUE", "NULL", "", " =1",
     "\xa0=1", "\u200b=1", "\x0b=1", "\x1c=1", "\u2028=1", " \ufeff +1+1", "\u202a+442079460001",
-    "*** END ***", "x" * 5000,
+    "*** END ***", "x" * 5000, "http://example.com/", "<r></c><c><f>1+1</f></c></r>", "007", "2026-07-01",
 ]  # fmt: skip
 
 
@@ -84,7 +84,9 @@ def test_xlsx_stores_every_text_as_text(app: TestApp) -> None:
             if "\ufffe" not in text:
                 assert (value, cell.data_type) == (expected, "n" if cell.value is None else "s")
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        assert b"<f>" not in archive.read("xl/worksheets/sheet1.xml")
+        sheet = archive.read("xl/worksheets/sheet1.xml")
+        assert b"<f>" not in sheet
+        assert b"<hyperlink" not in sheet
         assert archive.testzip() is None
 
 

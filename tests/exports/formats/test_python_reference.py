@@ -13,12 +13,11 @@ from datetime import UTC, datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
-import openpyxl
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from integration.catalogue.shapes import OPERATORS
-from integration.exports.formats import csv, jsonl, xlsx
+from integration.exports.formats import csv, jsonl
 from integration.exports.selection import select
 from tests.exports.formats.test_csv import guarded
 from tests.support.examples import example_count
@@ -139,15 +138,3 @@ def test_export_has_the_rows_and_cells_of_the_query(
 
 def format_cell(cell: Any) -> str:
     return str(cell) if isinstance(cell, int | float) else guarded(cell)
-
-
-@settings(max_examples=8)
-@given(st.lists(MOMENTS, min_size=1, max_size=6), ZONES)
-def test_workbook_shows_times_in_the_zone(moments: list[str], zone: str | None) -> None:
-    table = collection_at(":memory:", CALLS, [{"id": n, "calldate": at} for n, at in enumerate(moments, 1)])
-    args = {"columns": "calldate", **({"tz": zone} if zone else {})}
-    data = b"".join(xlsx.stream(lambda: nullcontext(table), select(CALLS, args)))
-    page = openpyxl.load_workbook(io.BytesIO(data)).worksheets[0]
-    shown = [row[0] for row in page.iter_rows(min_row=2, values_only=True)]
-    assert [f"{at:%Y-%m-%d %H:%M:%S}" for at in shown] == [to_local(at, zone, "plain") for at in moments]
-    table.close()
