@@ -22,7 +22,6 @@ WIRED_APART = {
     "tests/support/application.py": "the one application of the tests",
     "tests/test_factory.py": "a test of the factory",
     "tests/test_structure.py": "the example below",
-    "tests/exports/truncated_export.py": "the smallest application for a server process",
 }
 
 
