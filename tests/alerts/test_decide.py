@@ -28,38 +28,6 @@ def keys(findings: list[Finding]) -> list[str]:
     return [finding.key for finding in findings]
 
 
-def test_new_match_is_notified_once():
-    first = decide(rule(), found("a"), [], "", NOON, reports_recovery=True)
-    assert keys(first.alerts) == ["a"]
-    notified_at = clock.utc_text(NOON)
-    assert first.current == [Finding(1, "a", "a happens", "/", "2026-03-04 11:00:00", notified_at)]
-    second = decide(rule(), found("a", "b"), first.current, notified_at, NOON, reports_recovery=True)
-    assert (keys(second.alerts), keys(second.current)) == (["b"], ["a", "b"])
-
-
-def test_matches_during_the_cool_down_are_notified_together_afterwards():
-    cooling, notified_at = rule(cooldown=15), clock.utc_text(NOON)
-    first = decide(cooling, found("a"), [], "", NOON, reports_recovery=True)
-    soon = decide(
-        cooling,
-        found("a", "b"),
-        first.current,
-        notified_at,
-        NOON + timedelta(minutes=14),
-        reports_recovery=True,
-    )
-    assert soon.alerts == []
-    later = decide(
-        cooling,
-        found("a", "b", "c"),
-        soon.current,
-        notified_at,
-        NOON + timedelta(minutes=15),
-        reports_recovery=True,
-    )
-    assert keys(later.alerts) == ["b", "c"]
-
-
 @pytest.mark.parametrize("change", ["2026-03-29", "2026-10-25"])
 def test_cool_down_is_measured_in_elapsed_minutes_over_a_change_of_clocks(change):
     """At 01:00 UTC a local hour is skipped or repeated."""
@@ -92,11 +60,6 @@ def test_recovery_of_a_notified_alert_is_due_after_quiet_hours():
     over = decide(quiet, [], first.current, "", evening + timedelta(minutes=2), reports_recovery=True)
     assert keys(over.recovered) == ["a"]
     assert over.recovery_due_at == (evening + timedelta(days=1)).replace(hour=7, minute=0)
-
-
-def test_no_recovery_for_event_conditions():
-    first = decide(rule(), found("a"), [], "", NOON, reports_recovery=True)
-    assert decide(rule(), [], first.current, "", NOON, reports_recovery=False).recovered == []
 
 
 @pytest.mark.parametrize(

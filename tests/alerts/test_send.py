@@ -16,9 +16,9 @@ import pytest
 from integration.alerts import notification_log
 from integration.alerts import rules as alert_rules
 from integration.alerts.evaluate import RuleEvaluator, schedule_jobs
-from integration.alerts.messages import list_targets, make_notifications
+from integration.alerts.messages import make_notifications
 from integration.alerts.rules import Finding, Rule
-from integration.alerts.send import MAX_BATCH, Sender, SendingFailed
+from integration.alerts.send import Sender, SendingFailed
 from integration.core import clock, retry_delays
 from tests.support.application import running_app
 from tests.support.applications.shared_app import running_shared_app
@@ -177,31 +177,22 @@ def test_url_receives_json_with_a_text_for_chats(app, receiver):
     assert "token" not in line.target
 
 
-def test_failed_notification_is_retried_after_a_delay(app, receiver, monkeypatch):
-    receiver.status = 500
-    add_notification(app, url=receiver.url)
-    sender = Sender(app.context, "post")
-    with pytest.raises(SendingFailed, match="returned 500"):
-        sender.run()
-    with pytest.raises(SendingFailed, match="returned 500"):
-        sender.run()
-    assert len(receiver.requests) == 1
-    receiver.status = 204
-    later = clock.unix() + 61
-    monkeypatch.setattr(clock, "unix", lambda: later)
-    sender.run()
-    assert [(line.state, line.tries, line.error) for line in log(app)] == [("sent", 2, None)]
-
-
-def test_notification_is_abandoned_after_the_last_retry(app, receiver, monkeypatch):
-    receiver.status, now = 500, clock.unix()
-    monkeypatch.setattr(clock, "unix", lambda: now)
-    add_notification(app, url=receiver.url)
-    for _ in range(9):
-        with pytest.raises(SendingFailed):
-            Sender(app.context, "post").run()
-        now += 22_000
-    assert [(line.state, line.tries) for line in log(app)] == [("failed", len(retry_delays.NOTIFICATIONS))]
+def test_failed_notification_is_retried_and_delays_no_other_target(app, receiver, frozen_clock):
+    with serving(Receiver(500)) as failed_receiver:
+        add_notification(app, url=failed_receiver.url)
+        add_notification(app, url=receiver.url)
+        gaps = []
+        for attempt, gap in enumerate((*retry_delays.NOTIFICATIONS[1:], 3600), 1):
+            with pytest.raises(SendingFailed, match="returned 500"):
+                Sender(app.context, "post").run()
+            assert (len(failed_receiver.requests), len(receiver.requests)) == (attempt, 1)
+            frozen_clock.advance(seconds=gap - 1)
+            with pytest.raises(SendingFailed, match="returned 500"):
+                Sender(app.context, "post").run()
+            gaps.append(gap)
+            frozen_clock.advance(seconds=2)
+        states = [(line.state, line.tries) for line in log(app)]
+        assert states == [("sent", 1), ("failed", len(retry_delays.NOTIFICATIONS))]
 
 
 def test_notification_of_a_removed_rule_is_not_sent(app, mailbox):
@@ -255,18 +246,6 @@ def test_successful_target_does_not_hide_a_failed_one(app, receiver):
     assert len(receiver.requests) == 1
 
 
-def test_a_failed_target_delays_no_other_target_of_its_channel(app, receiver):
-    with serving(Receiver(500)) as failed_receiver:
-        for server, number in ((failed_receiver, MAX_BATCH + 1), (receiver, 1)):
-            rule = Rule(0, "Long waits", "waiting", 60, url=server.url)
-            rule = replace(rule, id=alert_rules.save(app.app_db, rule))
-            made = list(make_notifications(app.context.settings, rule, "alert", [FOUND], clock.now()))
-            app.app_db.write(lambda tx, made=made, number=number: notification_log.add(tx, made * number))
-        with pytest.raises(SendingFailed, match="returned 500"):
-            Sender(app.context, "post").run()
-        assert (len(failed_receiver.requests), len(receiver.requests)) == (1, 1)
-
-
 def test_configured_urls_are_sent_by_apprise_if_installed(tmp_path, monkeypatch):
     sent: list[tuple[str, str]] = []
 
@@ -292,20 +271,3 @@ def test_configured_urls_are_sent_by_apprise_if_installed(tmp_path, monkeypatch)
             Sender(app.context, "apprise").run()
         assert sent == [("json://192.0.2.1/a", "Missed call from 07700 900101 on 020 7946 0002")]
         assert {(line.place, line.state) for line in log(app)} == {(0, "sent"), (1, "waiting")}
-
-
-def test_targets_of_a_rule_are_listed_without_secrets(app):
-    rule = Rule(
-        1,
-        "A",
-        "waiting",
-        60,
-        notice=True,
-        emails="a@example.com b@example.com",
-        url="https://x.example/h?k=1",
-    )
-    assert [one[:2] for one in list_targets(app.context.settings, rule)] == [
-        ("notice", "the dashboard"),
-        ("email", "a@example.com, b@example.com"),
-        ("post", "https://x.example/…"),
-    ]
