@@ -346,10 +346,7 @@ def _low_disk(evaluation: Evaluation) -> list[Match]:
     free_gb = shutil.disk_usage(evaluation.context.settings.storage.data_dir).free / 1e9
     if free_gb >= evaluation.rule.threshold:
         return []
-    since = next(
-        (finding.began_at for finding in evaluation.previous_findings), clock.utc_text(evaluation.now)
-    )
-    return [Match("disk", f"{free_gb:.1f} GB free on the data disk", "/system", since)]
+    return [_make_figure_match(evaluation, "disk", f"{free_gb:.1f} GB free on the data disk", "/system")]
 
 
 def _failing_components(evaluation: Evaluation) -> list[Match]:
@@ -389,15 +386,8 @@ def _sum_recent_calls(evaluation: Evaluation) -> Figures:
 
 def _make_figure_match(evaluation: Evaluation, key: str, text: str, href: str) -> Match:
     """Return the match of a figure, which begins when it is found first."""
-    return Match(
-        key,
-        text,
-        href,
-        next(
-            (finding.began_at for finding in evaluation.previous_findings if finding.key == key),
-            clock.utc_text(evaluation.now),
-        ),
-    )
+    begins = [finding.began_at for finding in evaluation.previous_findings if finding.key == key]
+    return Match(key, text, href, begins[0] if begins else clock.utc_text(evaluation.now))
 
 
 def _low_service_level(evaluation: Evaluation) -> list[Match]:

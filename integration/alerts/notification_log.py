@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, fields
 from typing import Literal, get_args
 
 from integration.core import clock
@@ -84,21 +84,14 @@ class Notification:
     error: str | None
 
 
+_COLUMNS = ", ".join(field.name for field in fields(Notification)[1:])
+
+
 def add(tx: Transaction, notifications: Iterable[Notification]) -> None:
     """Insert notifications. Their `id` is ignored; the table assigns a new one."""
-    tx.executemany(
-        "INSERT INTO alert_log (at, rule_id, rule, kind, subject, body, channel, target, place, state, tries,"
-        " next_at, tried_at, error) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        [
-            (
-                notification.at, notification.rule_id, notification.rule, notification.kind,
-                notification.subject, notification.body, notification.channel, notification.target,
-                notification.place, notification.state, notification.tries,
-                notification.next_at, notification.tried_at, notification.error,
-            )
-            for notification in notifications
-        ],
-    )  # fmt: skip
+    for notification in notifications:
+        _, *values = astuple(notification)
+        tx.execute(f"INSERT INTO alert_log ({_COLUMNS}) VALUES ({', '.join('?' * len(values))})", values)
 
 
 def find_due(connection: sqlite3.Connection, channel: Channel) -> Notification | None:
@@ -108,16 +101,9 @@ def find_due(connection: sqlite3.Connection, channel: Channel) -> Notification |
 
 
 def mark_sent(app_db: Database, notification: Notification) -> None:
-    app_db.write(
-        lambda tx: QUEUE.finish(
-            tx,
-            (notification.id,),
-            notification.tries + 1,
-            state="sent",
-            tried_at=clock.utc_text(),
-            error=None,
-        )
-    )
+    key, tries = (notification.id,), notification.tries + 1
+    result = {"state": "sent", "tried_at": clock.utc_text(), "error": None}
+    app_db.write(lambda tx: QUEUE.finish(tx, key, tries, **result))
 
 
 def mark_failed(app_db: Database, notification: Notification, error: str) -> None:

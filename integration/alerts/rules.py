@@ -199,6 +199,13 @@ def find(connection: sqlite3.Connection, rule_id: int) -> Rule | None:
     return None if row is None else _from_row(row)
 
 
+def _require(tx: Transaction, rule_id: int) -> Rule:
+    rule = find(tx.connection, rule_id)
+    if rule is None:
+        raise DomainError("This alert rule was removed. Add a new one.")
+    return rule
+
+
 def save(app_db: Database, rule: Rule) -> int:
     """Add a rule (id 0) or replace the rule with this id.
 
@@ -232,9 +239,7 @@ def _upsert(tx: Transaction, rule: Rule) -> int:
         return int(
             tx.execute(f"INSERT INTO alert_rules ({names}) VALUES ({placeholders})", values).lastrowid or 0
         )
-    stored = find(tx.connection, rule.id)
-    if stored is None:
-        raise DomainError("This alert rule was removed. Add a new one.")
+    stored = _require(tx, rule.id)
     updated = replace(rule, created_at=stored.created_at, paused_at=stored.paused_at)
     changes = ", ".join(f"{name} = ?" for name in _COLUMNS)
     tx.execute(f"UPDATE alert_rules SET {changes} WHERE id = ?", (*_column_values(updated), rule.id))
@@ -254,9 +259,7 @@ def remove(app_db: Database, rule_id: int) -> str:
     """
 
     def work(tx: Transaction) -> str:
-        rule = find(tx.connection, rule_id)
-        if rule is None:
-            raise DomainError("This alert rule was already removed.")
+        rule = _require(tx, rule_id)
         tx.execute("DELETE FROM alert_rules WHERE id = ?", (rule_id,))
         tx.execute("DELETE FROM alert_findings WHERE rule_id = ?", (rule_id,))
         return rule.name
@@ -271,9 +274,7 @@ def pause(app_db: Database, rule_id: int, *, paused: bool) -> str:
     """
 
     def work(tx: Transaction) -> str:
-        rule = find(tx.connection, rule_id)
-        if rule is None:
-            raise DomainError("This alert rule was removed.")
+        rule = _require(tx, rule_id)
         tx.execute(
             "UPDATE alert_rules SET paused_at = ? WHERE id = ?",
             (clock.utc_text() if paused else None, rule_id),

@@ -34,51 +34,48 @@ class SendingFailed(SwitchroomError):
     """A notification could not be sent."""
 
 
-class Sender:
-    """Sends the due notifications of one channel."""
-
-    def __init__(self, context: AppContext, channel: Channel) -> None:
-        self._context = context
-        self._channel: Channel = channel
-
-    def run(self) -> None:
-        """Send due notifications. Raises SendingFailed if targets of the channel fail."""
-        app_db, deadline = self._context.app_db, clock.monotonic() + RUN_SECONDS
-        for _ in range(MAX_BATCH):
-            with app_db.read() as connection:
-                notification = notification_log.find_due(connection, self._channel)
-                rules = {rule.id: rule for rule in alert_rules.list_all(connection)}
-            if notification is None or clock.monotonic() > deadline:
-                break
-            try:
-                send(self._context, notification, rules.get(notification.rule_id))
-            except Undeliverable as error:
-                notification_log.mark_undeliverable(app_db, notification, str(error))
-            except SendingFailed as error:
-                notification_log.mark_failed(app_db, notification, str(error))
-            else:
-                notification_log.mark_sent(app_db, notification)
-        with app_db.read() as connection:
-            problem = notification_log.describe_failures(
-                connection, self._channel, clock.utc_text(clock.now() - FAILURE_SHOWN_FOR)
-            )
-        if problem is not None:
-            raise SendingFailed(problem)
-
-
 class Undeliverable(SendingFailed):
     """The notification cannot be sent, and a retry cannot succeed."""
 
 
+def send_due(context: AppContext, channel: Channel) -> None:
+    """Send the due notifications of a channel. Raises SendingFailed if targets of the channel fail."""
+    app_db, deadline = context.app_db, clock.monotonic() + RUN_SECONDS
+    for _ in range(MAX_BATCH):
+        with app_db.read() as connection:
+            notification = notification_log.find_due(connection, channel)
+            rules = {rule.id: rule for rule in alert_rules.list_all(connection)}
+        if notification is None or clock.monotonic() > deadline:
+            break
+        try:
+            send(context, notification, rules.get(notification.rule_id))
+        except Undeliverable as error:
+            notification_log.mark_undeliverable(app_db, notification, str(error))
+        except SendingFailed as error:
+            notification_log.mark_failed(app_db, notification, str(error))
+        else:
+            notification_log.mark_sent(app_db, notification)
+    with app_db.read() as connection:
+        problem = notification_log.describe_failures(
+            connection, channel, clock.utc_text(clock.now() - FAILURE_SHOWN_FOR)
+        )
+    if problem is not None:
+        raise SendingFailed(problem)
+
+
 def send(context: AppContext, notification: Notification, rule: Rule | None) -> None:
     """Send one notification immediately. Raises SendingFailed."""
-    if notification.channel == "apprise":
-        return _send_apprise(context, notification)
-    if rule is None:
-        raise Undeliverable("The alert rule was removed.")
-    if notification.channel == "email":
-        return _send_email(context, notification, rule)
-    return _send_post(context, notification, rule)
+    try:
+        if notification.channel == "apprise":
+            _send_apprise(context, notification)
+        elif rule is None:
+            raise Undeliverable("The alert rule was removed.")
+        elif notification.channel == "email":
+            _send_email(context, notification, rule)
+        else:
+            _send_post(context, notification, rule)
+    except (mail.MailFailed, UploadFailed, notifications.NotificationFailed, ValueError) as error:
+        raise SendingFailed(str(error)) from None
 
 
 def _send_email(context: AppContext, notification: Notification, rule: Rule) -> None:
@@ -86,12 +83,9 @@ def _send_email(context: AppContext, notification: Notification, rule: Rule) -> 
         raise Undeliverable("The alert rule no longer has an e-mail address.")
     server = mail_server.load(context.settings, context.app_db)
     recipients = rule.emails.split()
-    try:
-        message = mail.make_message(server, recipients, notification.subject)
-        message.set_content(notification.body + "\n")
-        mail.send(server, message, recipients, TIMEOUT_SECONDS)
-    except mail.MailFailed as error:
-        raise SendingFailed(str(error)) from None
+    message = mail.make_message(server, recipients, notification.subject)
+    message.set_content(notification.body + "\n")
+    mail.send(server, message, recipients, TIMEOUT_SECONDS)
 
 
 def _send_post(context: AppContext, notification: Notification, rule: Rule) -> None:
@@ -101,20 +95,12 @@ def _send_post(context: AppContext, notification: Notification, rule: Rule) -> N
     headers = {"Content-Type": "application/json"}
     if rule.secret:
         headers["Authorization"] = rule.secret
-    try:
-        public_hosts = PublicHosts(context.settings.outgoing.allow_hosts)
-        upload_file(
-            rule.url, io.BytesIO(body), len(body), headers, public_hosts, TIMEOUT_SECONDS, method="POST"
-        )
-    except (UploadFailed, ValueError) as error:
-        raise SendingFailed(str(error)) from None
+    public_hosts = PublicHosts(context.settings.outgoing.allow_hosts)
+    upload_file(rule.url, io.BytesIO(body), len(body), headers, public_hosts, TIMEOUT_SECONDS, method="POST")
 
 
 def _send_apprise(context: AppContext, notification: Notification) -> None:
     urls = context.settings.alerts.urls
     if notification.place >= len(urls):
         raise Undeliverable("The setting alerts.urls no longer has this URL.")
-    try:
-        notifications.notify(urls[notification.place], notification.subject, notification.body)
-    except notifications.NotificationFailed as error:
-        raise SendingFailed(str(error)) from None
+    notifications.notify(urls[notification.place], notification.subject, notification.body)

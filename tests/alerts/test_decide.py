@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from integration.alerts.conditions import Evaluation, Match
-from integration.alerts.decide import decide
+from integration.alerts.evaluate import decide
 from integration.alerts.rules import Finding, Rule
 from integration.core import clock
 

@@ -277,6 +277,7 @@ def test_failed_evaluation_of_a_rule_does_not_stop_the_others(app, watch):
     with pytest.raises(RuleEvaluationFailed, match="Rule queue_length: OperationalError"):
         watch.run()
     assert len(now(app)) == 1
+    app.mirror_db.write(lambda tx: tx.execute("ALTER TABLE elsewhere RENAME TO queues"))
 
 
 def test_configured_events_become_rules_with_the_configured_targets(tmp_path):

@@ -18,7 +18,7 @@ from integration.alerts import rules as alert_rules
 from integration.alerts.evaluate import RuleEvaluator, schedule_jobs
 from integration.alerts.messages import make_notifications
 from integration.alerts.rules import Finding, Rule
-from integration.alerts.send import Sender, SendingFailed
+from integration.alerts.send import SendingFailed, send_due
 from integration.core import clock, retry_delays
 from tests.support.application import running_app
 from tests.support.applications.shared_app import running_shared_app
@@ -153,7 +153,7 @@ def log(app) -> list[notification_log.Notification]:
 
 def test_email_has_the_alert_its_time_and_its_link(app, mailbox):
     add_notification(app, emails="ann@example.com bob@example.org")
-    Sender(app.context, "email").run()
+    send_due(app.context, "email")
     (mail,) = mailbox.mails
     assert "From: calls@example.com" in mail
     assert "To: ann@example.com, bob@example.org" in mail
@@ -161,13 +161,13 @@ def test_email_has_the_alert_its_time_and_its_link(app, mailbox):
     assert "- Ann Example (020 7946 0001) has been waiting, since 04 Mar 11:00" in mail
     assert "https://calls.example.com/calls/7" in mail
     assert [line.state for line in log(app)] == ["sent"]
-    Sender(app.context, "email").run()
+    send_due(app.context, "email")
     assert len(mailbox.mails) == 1
 
 
 def test_url_receives_json_with_a_text_for_chats(app, receiver):
     add_notification(app, "recovered", url=receiver.url, secret="Bearer abc")
-    Sender(app.context, "post").run()
+    send_due(app.context, "post")
     ((path, authorization, body),) = receiver.requests
     assert (path, authorization) == ("/hook?token=secret", "Bearer abc")
     assert (body["event"], body["rule"], body["condition"]) == ("recovered", "Long waits", "waiting")
@@ -184,11 +184,11 @@ def test_failed_notification_is_retried_and_delays_no_other_target(app, receiver
         gaps = []
         for attempt, gap in enumerate((*retry_delays.NOTIFICATIONS[1:], 3600), 1):
             with pytest.raises(SendingFailed, match="returned 500"):
-                Sender(app.context, "post").run()
+                send_due(app.context, "post")
             assert (len(failed_receiver.requests), len(receiver.requests)) == (attempt, 1)
             frozen_clock.advance(seconds=gap - 1)
             with pytest.raises(SendingFailed, match="returned 500"):
-                Sender(app.context, "post").run()
+                send_due(app.context, "post")
             gaps.append(gap)
             frozen_clock.advance(seconds=2)
         states = [(line.state, line.tries) for line in log(app)]
@@ -198,7 +198,7 @@ def test_failed_notification_is_retried_and_delays_no_other_target(app, receiver
 def test_notification_of_a_removed_rule_is_not_sent(app, mailbox):
     rule = add_notification(app, emails="ann@example.com")
     alert_rules.remove(app.app_db, rule.id)
-    Sender(app.context, "email").run()
+    send_due(app.context, "email")
     assert (mailbox.mails, [line.state for line in log(app)]) == ([], ["failed"])
 
 
@@ -208,7 +208,7 @@ def test_refused_recipients_are_reported(app, mailbox):
     with pytest.raises(
         SendingFailed, match=r"refuses every recipient: ann@example\.com \(550 no such person"
     ):
-        Sender(app.context, "email").run()
+        send_due(app.context, "email")
 
 
 def test_failed_url_does_not_block_rules_or_email(app, receiver):
@@ -238,11 +238,11 @@ def test_successful_target_does_not_hide_a_failed_one(app, receiver):
     with app.app_db.read() as connection:
         (rule,) = alert_rules.list_all(connection)
     with pytest.raises(SendingFailed, match="it refuses connections"):
-        Sender(app.context, "post").run()
+        send_due(app.context, "post")
     alert_rules.save(app.app_db, replace(rule, url=receiver.url))
     add_notification(app)
     with pytest.raises(SendingFailed, match=r"^http://127\.0\.0\.1:9/: "):
-        Sender(app.context, "post").run()
+        send_due(app.context, "post")
     assert len(receiver.requests) == 1
 
 
@@ -264,10 +264,10 @@ def test_configured_urls_are_sent_by_apprise_if_installed(tmp_path, monkeypatch)
         RuleEvaluator(app.context, lambda: None).run()
         monkeypatch.setitem(sys.modules, "apprise", None)
         with pytest.raises(SendingFailed, match=r"pip install apprise"):
-            Sender(app.context, "apprise").run()
+            send_due(app.context, "apprise")
         monkeypatch.setitem(sys.modules, "apprise", SimpleNamespace(Apprise=FakeApprise))
         app.app_db.write(lambda tx: tx.execute("UPDATE alert_log SET next_at = at"))
         with pytest.raises(SendingFailed, match=r"number 2 of alerts.urls\): Apprise does not accept"):
-            Sender(app.context, "apprise").run()
+            send_due(app.context, "apprise")
         assert sent == [("json://192.0.2.1/a", "Missed call from 07700 900101 on 020 7946 0002")]
         assert {(line.place, line.state) for line in log(app)} == {(0, "sent"), (1, "waiting")}

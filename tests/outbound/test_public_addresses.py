@@ -14,7 +14,7 @@ from integration.alerts import notification_log
 from integration.alerts import rules as alert_rules
 from integration.alerts.messages import make_notifications
 from integration.alerts.rules import Finding, Rule
-from integration.alerts.send import Sender, SendingFailed
+from integration.alerts.send import SendingFailed, send_due
 from integration.core import clock
 from integration.exports import jobs
 from integration.outbound.public_addresses import PublicHosts, is_public
@@ -136,7 +136,7 @@ def test_a_refused_target_of_a_stored_rule_receives_nothing(shared_app: SharedAp
     made = list(make_notifications(shared_app.context.settings, rule, "alert", [FOUND], clock.now()))
     shared_app.app_db.write(lambda tx: notification_log.add(tx, made))
     with pytest.raises(SendingFailed, match=REFUSAL):
-        Sender(shared_app.context, "post").run()
+        send_due(shared_app.context, "post")
     assert server.requests == []
     page = shared_app.log_in().post(f"/system/alerts/{number}/test").text
     assert REFUSAL in page
