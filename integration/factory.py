@@ -43,12 +43,10 @@ from integration.inbox import store as inbox_store
 from integration.inbox.apply import Applier
 from integration.inbox.store import Inbox
 from integration.live.hub import Hub
-from integration.maintenance import content_check_job, content_repair, database_checks, rotation, upgrade
-from integration.maintenance.content_check_job import ContentCheckJob
+from integration.maintenance import content_repair, database_checks, rotation, upgrade
 from integration.maintenance.rotation import BackupRotation
 from integration.mirror import hooks, zone_offsets
 from integration.mirror import migrations as mirror_migrations
-from integration.mirror import schema as mirror_schema
 from integration.mirror.calls.store import CallStore
 from integration.mirror.derived import rebuild
 from integration.mirror.derived.declaration import make_rules
@@ -105,12 +103,12 @@ COMMAND_MODULES = (
 """Modules with handlers of commands. Their import fills the registry of `core/commands.py`."""
 
 
-DATABASE_SCHEMAS = (
-    upgrade.DatabaseSchema("house.db", app_schema.MIGRATIONS, app_schema.migrate),
-    upgrade.DatabaseSchema("mirror.db", mirror_migrations.MIGRATIONS, mirror_schema.prepare),
-    upgrade.DatabaseSchema("inbox.db", inbox_store.MIGRATIONS, inbox_store.prepare),
-)
-"""Schemas of the three databases, for the upgrade of data_dir."""
+MIGRATIONS = {
+    "house.db": app_schema.MIGRATIONS,
+    "mirror.db": mirror_migrations.MIGRATIONS,
+    "inbox.db": inbox_store.MIGRATIONS,
+}
+"""Migration steps of the three databases, for the upgrade of data_dir."""
 
 
 class Product:
@@ -126,7 +124,7 @@ class Product:
     ) -> None:
         data_dir = settings.storage.data_dir
         data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-        upgrade.prepare_data_dir(data_dir, DATABASE_SCHEMAS, _print_line)
+        upgrade.prepare_data_dir(data_dir, MIGRATIONS, _print_line)
         self.health = Health()
         self.health.set_fact("version", __version__)
         self.health.set_fact("commit", installation.find_commit())
@@ -222,7 +220,6 @@ class Product:
         self._clock_watch = sessions.ClockWatch(app_db)
         self.backup_rotation = BackupRotation(settings, self.health)
         self.retention_job = RetentionJob(settings, mirror_db, app_db, inbox, self.health, held_records)
-        self.content_check_job = ContentCheckJob(self.context)
         self._stop_lock = threading.Lock()
         self._stopped = False
         self.metrics = Metrics()
@@ -301,14 +298,6 @@ class Product:
         context.export_runner.schedule()
         database_checks.schedule(context)
         every("housekeeping", 3600, self._prune_logs, executor="maintenance")
-        # Not at once: a start has other work, and a sample is as good an hour later.
-        self.scheduler.every(
-            content_check_job.JOB_NAME,
-            content_check_job.INTERVAL_SECONDS,
-            self.content_check_job.run,
-            executor="maintenance",
-            first_after=content_check_job.INTERVAL_SECONDS,
-        )
         if context.settings.backup.every_hours:
             # A failed backup is not retried earlier, because each attempt copies all databases.
             self.scheduler.every(

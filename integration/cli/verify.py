@@ -96,7 +96,6 @@ def verify_local(settings: Settings, report: _Report, *, quick: bool, deep: bool
 
     Without `repair` nothing is written.
     """
-    from integration.maintenance import backup
     from integration.maintenance.verify import Verification
     from integration.mirror.derived.declaration import make_rules
     from integration.sqlite.readers import open_readonly
@@ -112,7 +111,6 @@ def verify_local(settings: Settings, report: _Report, *, quick: bool, deep: bool
         verification = Verification(
             settings.storage.data_dir,
             rules,
-            backup.get_destination(settings),
             is_quick=quick,
             is_deep=deep,
             progress=report_progress,
@@ -151,9 +149,6 @@ def repair_findings(settings: Settings, findings: list[Finding], report: _Report
 
     Returns the number of repaired ones.
     """
-    from integration.maintenance.content_repair import PHASES
-
-    findings = sorted(findings, key=lambda finding: PHASES.index((finding.target or PHASES)[0]))
     errors = _run_command(settings, "contents.repair", {"targets": [finding.target for finding in findings]})[
         "errors"
     ]

@@ -55,14 +55,10 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class ContentChecks:
-    """Checks of the content of `data_dir`.
-
-    `sample_size` is the maximum number of rows of each table; None checks all. Samples start at a random row.
-    """
+    """Checks of the content of `data_dir`."""
 
     data_dir: Path
     rules: Rules
-    sample_size: int | None = None
     progress: Progress = lambda _what, _done, _total: None
 
     def check_webhooks(self) -> Iterator[Finding]:
@@ -136,13 +132,9 @@ class ContentChecks:
         columns: Sequence[str],
         check: Callable[..., Finding | None],
     ) -> Iterator[Finding]:
-        """Yield the findings of `check(*row)` for rows of a table, in the order of `keys`.
-
-        A sample starts at a random row.
-        """
-        total, done = self._count(connection, table), 0
-        is_sampled = self.sample_size is not None and total > self.sample_size
-        position = self._find_random_row(connection, table, keys) if is_sampled else None
+        """Yield the findings of `check(*row)` for the rows of a table, in the order of `keys`."""
+        total = int(connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0])  # noqa: S608
+        position, done = None, 0
         order = ", ".join(keys)
         condition = f"({order}) > ({', '.join('?' * len(keys))})"
 
@@ -151,35 +143,17 @@ class ContentChecks:
             for row in connection.execute(
                 f"SELECT {', '.join((*keys, *columns))} FROM {table}"  # noqa: S608
                 f" WHERE {condition if position else 'TRUE'} ORDER BY {order} LIMIT ?",
-                (*(position or ()), limit),
+                (*(position or ()), BATCH_SIZE),
             ):
                 last, count = tuple(row[: len(keys)]), count + 1
                 if (finding := check(*row)) is not None:
                     findings.append(finding)
             return last, count, findings
 
-        while limit := BATCH_SIZE if self.sample_size is None else min(BATCH_SIZE, self.sample_size - done):
+        while True:
             self.progress(title, done, total)
             position, count, findings = read_tolerantly(connection, read)
             yield from findings
             done += count
             if position is None:
                 return
-
-    def _find_random_row(
-        self, connection: sqlite3.Connection, table: str, keys: Sequence[str]
-    ) -> tuple[Any, ...] | None:
-        """Return the keys of a random row, after which a sample starts; None before the first."""
-        # The ids of events contain their time. A random leg is a random time.
-        key = "leg_id" if table == "_leg_events" else keys[0]
-        order = ", ".join(keys)
-        row = connection.execute(
-            f"SELECT {order} FROM {table} WHERE {key} <"  # noqa: S608
-            f" (SELECT min({key}) + abs(random() % (max({key}) - min({key}) + 1)) FROM {table})"
-            f" ORDER BY {key} DESC LIMIT 1"
-        ).fetchone()
-        return None if row is None else tuple(row)
-
-    @staticmethod
-    def _count(connection: sqlite3.Connection, table: str) -> int:
-        return int(connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0])  # noqa: S608

@@ -21,13 +21,10 @@ from integration.mirror.records import row_check
 from integration.sync.files import scrub
 from integration.sync.plan import PLAN
 
-PHASES = ("record", "derived", "file")
-"""Kinds of targets in the order of their repair."""
-
 
 @command("contents.repair")
 def repair(context: AppContext, arguments: Arguments, progress: Progress) -> Result:
-    """Repair `targets`, ordered by PHASES.
+    """Repair `targets`.
 
     The result `errors` has an item for each target: None if it is intact now, else the reason. `errors` of
     `arguments` continues an interrupted run.
@@ -38,18 +35,10 @@ def repair(context: AppContext, arguments: Arguments, progress: Progress) -> Res
         progress(collection="repairs", done=len(errors), total=len(targets))
         if not progress.can_continue:
             raise Unfinished({**arguments, "errors": errors})
-        errors.append(repair_target(context, target))
+        kind, *key = target
+        errors.append(REPAIRS[kind](context, *key))
     progress(collection="repairs", done=len(targets), total=len(targets))
     return {"errors": errors}
-
-
-def repair_target(context: AppContext, target: Target) -> str | None:
-    """Repair one target, unless it is intact.
-
-    Returns the reason if it stays damaged. Raises StorageError of the databases.
-    """
-    kind, *key = target
-    return REPAIRS[kind](context, *key)
 
 
 def _mark_record(context: AppContext, collection: str, rowid: int) -> str | None:
@@ -75,4 +64,4 @@ REPAIRS: Mapping[str, Callable[..., str | None]] = {
     "derived": _renew_derived,
     "file": _repair_file,
 }
-"""Repairs by kind of target."""
+"""Repairs by kind of target. Each returns the reason if the target stays damaged."""

@@ -6,11 +6,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from integration.core.errors import (
-    StorageDamaged,
-    StorageError,
-    SwitchroomError,
-)
+from integration.core.errors import StorageDamaged, StorageError, SwitchroomError
 from integration.core.process_lock import find_writer
 from integration.inbox import losses
 from integration.maintenance import (
@@ -68,7 +64,6 @@ def check_installation(settings: Settings, port_results: Iterable[CheckResult] =
     yield from _check_hours(settings)
     yield from platform_checks.check_platform(settings)
     yield from public_address.check_public_url(settings)
-    yield from public_address.check_public_metrics(settings)
     problem = forwarded_requests.find_problem(settings)
     if problem is not None:
         yield CheckResult("warn", "proxy", *problem)

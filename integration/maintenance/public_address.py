@@ -1,4 +1,4 @@
-"""Checks of `doctor` at the public URL: webhook receiver and metrics."""
+"""Check of `doctor` at the public URL: the webhook receiver responds."""
 
 from __future__ import annotations
 
@@ -90,31 +90,6 @@ def _judge_failure(
     if is_first_start and settings.server.tls_cert is not None and finding == "it refuses connections":
         return _describe_first_start(url, "nothing listens there yet")
     return CheckResult("fail", "public address", f"{url}: {finding}", "check DNS, firewall and proxy")
-
-
-def check_public_metrics(settings: Settings) -> Iterator[CheckResult]:
-    """Request `/metrics` at `server.public_url` without a key, as a stranger does."""
-    url = settings.server.public_url
-    if url is None or not has_started(settings):
-        return
-    exchange = Exchange(url, 1)
-    try:
-        with exchange.send("GET", "/metrics", {}, None, TIMEOUT_SECONDS) as response:
-            status = response.status
-            is_open = status == 200 and b"switchroom_" in b"".join(response.chunks(JSON_LIMIT))
-    except PlatformError as error:
-        advice = "repeat `switchroom doctor` when the public address responds"
-        yield CheckResult("warn", "public metrics", f"not checked: {url}: {describe_failure(error)}", advice)
-        return
-    finally:
-        exchange.close()
-    if is_open:
-        advice = (
-            "restart `switchroom serve` with this configuration; let no proxy forward server.metrics_listen"
-        )
-        yield CheckResult("fail", "public metrics", f"{url}/metrics is readable without a key", advice)
-    else:
-        yield CheckResult("ok", "public metrics", f"{url}/metrics returns status {status} without a key")
 
 
 def _read_secret(settings: Settings) -> str | None:

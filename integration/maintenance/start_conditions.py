@@ -106,20 +106,6 @@ def check_certificate_pair(settings: Settings) -> Iterator[CheckResult]:
         yield CheckResult("fail", "certificate", *fault)
 
 
-def _check_certificate_dates(settings: Settings) -> Iterator[CheckResult]:
-    cert, key = settings.server.tls_cert, settings.server.tls_key
-    if cert is None or key is None or any(check_certificate_pair(settings)):
-        return
-    reason = _find_fault_of_dates(cert, key)
-    if reason is not None:
-        yield CheckResult(
-            "fail",
-            "certificate",
-            f"server.tls_cert: the certificate in {cert} {reason}, so browsers and the platform refuse it",
-            "renew it, or check the clock of this host; then restart `switchroom serve`",
-        )
-
-
 def _describe_bad_pair(cert: Path, key: Path, error: OSError, *, is_encrypted: bool) -> tuple[str, str]:
     """Return finding and advice about files that OpenSSL cannot load."""
     if is_encrypted:
@@ -141,30 +127,6 @@ def _describe_bad_pair(cert: Path, key: Path, error: OSError, *, is_encrypted: b
         f"server.tls_cert and server.tls_key cannot be used: {error}",
         "use the PEM files of one certificate",
     )
-
-
-def _find_fault_of_dates(cert: Path, key: Path) -> str | None:
-    """Return the fault of the dates, None for a valid certificate.
-
-    Python's ssl module reads dates only in a handshake, so a client in memory, which trusts this certificate,
-    connects to a server in memory.
-    """
-    server_context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    server_context.load_cert_chain(cert, key)
-    client_context = ssl.create_default_context(cafile=cert)
-    client_context.check_hostname = False
-    client_context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
-    client = client_context.wrap_bio(to_client, to_server)
-    server = server_context.wrap_bio(to_server, to_client, server_side=True)
-    for side in (client, server, client):
-        try:
-            side.do_handshake()
-        except ssl.SSLWantReadError:
-            continue
-        except ssl.SSLCertVerificationError as error:
-            return {10: "has expired", 9: "is not valid yet"}.get(error.verify_code)
-    return None
 
 
 def _check_extras(settings: Settings) -> Iterator[CheckResult]:
@@ -244,7 +206,6 @@ CONDITIONS = (
     Condition(_check_clock, exit_status=None),
     Condition(_check_ca_file, exit_status=2),
     Condition(check_certificate_pair, exit_status=2),
-    Condition(_check_certificate_dates, exit_status=None),
     Condition(_check_extras, exit_status=None),
     Condition(check_data_dir, exit_status=1),
     Condition(_check_disk, exit_status=None),

@@ -13,13 +13,7 @@ from pathlib import Path
 from integration.core import clock
 from integration.core.errors import StorageError
 from integration.core.process_lock import find_writer
-from integration.maintenance import shared_files
-from integration.maintenance.content_checks import (
-    REBUILD_ADVICE,
-    ContentChecks,
-    Finding,
-    Progress,
-)
+from integration.maintenance.content_checks import REBUILD_ADVICE, ContentChecks, Finding, Progress
 from integration.maintenance.manifest import DATABASES
 from integration.mirror.derived.declaration import Rules
 from integration.mirror.page_queries import archive_queries
@@ -53,14 +47,12 @@ class Verification:
         self,
         data_dir: Path,
         rules: Rules,
-        backup_dest: Path,
         *,
         is_quick: bool = False,
         is_deep: bool = False,
         progress: Progress = lambda _what, _done, _total: None,
     ) -> None:
         self._data_dir = data_dir
-        self._backup_dest = backup_dest
         self._is_quick = is_quick
         self._is_deep = is_deep
         self._progress = progress
@@ -113,8 +105,6 @@ class Verification:
                         yield Finding(f"{file.path}: {fault}", ["file", file.kind, file.record_id])
                 kind, record_id = batch[-1].kind, batch[-1].record_id
         self._progress("files", self.files, total)
-        if not self._is_quick and (note := shared_files.describe(self._data_dir, self._backup_dest)):
-            self.notes.append(note)
 
     def _check_applied(self) -> Iterator[Finding]:
         """Compare the webhooks in inbox.db with those that mirror.db has applied."""

@@ -42,11 +42,6 @@ ADVICE: dict[str, tuple[str, str, str]] = {
     "key of another certificate": ("certificate", "fail", "set both to files of the same certificate"),
     "encrypted key": ("certificate", "fail", "decrypt it: openssl pkey -in"),
     "no certificate": ("certificate", "fail", "contains no certificate in PEM form; use the PEM file"),
-    "expired certificate": (
-        "certificate",
-        "fail",
-        "has expired, so browsers and the platform refuse it; renew",
-    ),
     "missing extra": ("alerts", "fail", "pip install apprise; or remove alerts.urls"),
     "mail without a server": ("configuration", "fail", "smtp.host: is required if smtp.from is set; set it"),
     "authority file without certificates": ("platform.ca_file", "fail", "use the file of the authority"),
@@ -145,8 +140,6 @@ def settings_of(fault: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> It
             yield pair
         case "no certificate":
             (folder / "pair" / "cert.pem").write_text("certificate")
-            yield pair
-        case "expired certificate":
             yield pair
         case "missing extra":
             monkeypatch.setattr(start_conditions, "find_spec", lambda _name: None)
@@ -271,7 +264,6 @@ def test_json_has_each_check_and_quiet_only_problems(run) -> None:
         ("key of another certificate", ConfigurationError, "certificate: server.tls_key: "),
         ("authority file without certificates", ConfigurationError, "platform.ca_file: "),
         ("missing extra", None, "warning: alerts: alerts.urls is set, but the package apprise"),
-        ("expired certificate", None, "warning: certificate: server.tls_cert: "),
         ("clock never set", None, "warning: clock: the clock of this host shows 1970-01-01 00:00:00 UTC"),
     ],
 )

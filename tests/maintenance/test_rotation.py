@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import threading
 
@@ -181,13 +180,6 @@ def test_a_scheduled_backup_waits_for_a_running_manual_backup(home, rotation, fr
     assert len(list_backups(home)) == 1
 
 
-def test_a_stopped_rotation_leaves_no_partial_backup(home, rotation, frozen_clock):
-    frozen_clock.advance(25 * HOUR)
-    rotation.stop()
-    rotation.run_if_due()
-    assert list_backups(home) == []
-
-
 def test_a_backup_dated_in_the_future_does_not_delay_the_next(home, rotation, frozen_clock: Clock):
     frozen_clock.advance(400 * 24 * HOUR)
     rotation.run_if_due()
@@ -195,12 +187,3 @@ def test_a_backup_dated_in_the_future_does_not_delay_the_next(home, rotation, fr
     rotation.run_if_due()
     rotation.run_if_due()
     assert len(list_backups(home)) == 2
-
-
-def test_a_backup_of_the_first_versions_counts_as_manual(home):
-    created = backup.create(home.data_dir, home.folder / "backups", scheduled=True)
-    path = created.path / manifest.MANIFEST_FILE
-    body = json.loads(path.read_text())
-    del body["scheduled"]
-    path.write_text(json.dumps(body))
-    assert manifest.read(created.path).scheduled is False

@@ -16,7 +16,6 @@ import pytest
 from click.testing import CliRunner, Result
 
 from integration.cli import verify
-from integration.maintenance import backup, content_checks
 from integration.mirror.derived import rebuild
 from integration.mirror.derived.rebuild import rebuild_due
 from integration.server.control_channel import ControlChannel
@@ -237,17 +236,6 @@ def test_derived_rows_are_compared_with_their_sources_and_computed_again(checked
     assert checked.verify("--deep").stdout == ""
 
 
-def test_a_sample_starts_at_any_row(checked):
-    checked.app.put("cdrs", *({**CDR, "id": number, "live_id": LEG + number} for number in range(1, 11)))
-    checked.app.mirror_db.write(lambda tx: tx.execute("UPDATE cdrs SET billsec = 1"))
-    context = checked.app.context
-    data_dir = context.settings.storage.data_dir
-    checks = content_checks.ContentChecks(data_dir, context.rules, sample_size=3)
-    samples = [[finding.target[2] for finding in checks.check_records()] for _ in range(200)]
-    assert {len(sample) for sample in samples} <= {1, 2, 3}
-    assert {rowid for sample in samples for rowid in sample} == set(range(1, 11))
-
-
 def test_a_damaged_file_that_cannot_be_downloaded_is_named(checked):
     checked.app.put("monitors", {"id": 5, "live_id": LEG, "timestamp": "2026-03-01 12:00:00"})
     path = checked.app.archive("recording", 5, b"one recording" * 100)
@@ -274,43 +262,6 @@ def test_a_damaged_file_is_downloaded_again(checked):
     assert path.read_bytes() == sound
     assert checked.read("mirror.db", "SELECT state FROM media") == ("have",)
     assert checked.verify("--repair").exit_code == 0
-
-
-def test_hard_linked_backups_are_named_and_copies_are_not(checked):
-    data_dir = checked.app.context.settings.storage.data_dir
-    checked.app.archive("recording", 5, b"one recording" * 100)
-    finished = backup.create(data_dir, data_dir / "backups", copies_files=True)
-    assert finished.linked == 0
-    assert "share" not in checked.verify().stderr
-    finished.path.rename(data_dir / "backups" / "switchroom-20260101-000000")
-    assert backup.create(data_dir, data_dir / "backups").linked == 1
-    result = checked.verify()
-    assert result.exit_code == 0
-    assert (
-        f"1 backup shares up to 1 files of the archive with {data_dir} (hard links): a damaged file is"
-        " damaged in both. `switchroom backup --copy DEST` writes copies.\n"
-    ) in result.stderr
-
-
-def test_the_scheduled_check_reports_what_it_cannot_repair(checked):
-    product, name = checked.app.product, "content checks"
-    checked.app.put("cdrs", CDR)
-    checked.list_on_platform("cdrs", CDR)
-    checked.change("mirror.db", "UPDATE cdrs SET src = '447700900199'")
-    checked.change("mirror.db", "UPDATE _calls SET talk_seconds = 61")
-    product.scheduler.run_job(name, product.content_check_job.run)
-    check = product.health.report()["checks"][name]
-    assert (check["state"], check["error"]) == (
-        "failing",
-        "1 damaged value could not be repaired; mirror.db: record 77 of cdrs: _doc and column src"
-        " differ: the next full sync reads it again (`switchroom sync cdrs --full`). Run `switchroom verify`"
-        " to check all content.",
-    )
-    assert checked.read("mirror.db", "SELECT talk_seconds FROM _calls") == (60,)
-    run_full_sync(checked.app.context, PLAN["cdrs"], restart=True)
-    product.scheduler.run_job(name, product.content_check_job.run)
-    assert product.health.report()["checks"][name]["state"] == "ok"
-    assert checked.verify().exit_code == 0
 
 
 @pytest.mark.parametrize(
