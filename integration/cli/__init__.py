@@ -10,7 +10,6 @@ import functools
 import importlib
 import io
 import json
-import logging
 import os
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -105,10 +104,10 @@ def exit_on_error(function: Callable[P, T]) -> Callable[P, T]:
             return function(*args, **kwargs)
         except ConfigurationError as error:
             for mistake in error.mistakes:
-                _print_error(mistake)
+                logs.print_error(mistake)
             sys.exit(2)
         except SwitchroomError as error:
-            _print_error(str(error))
+            logs.print_error(str(error))
             sys.exit(1)
         except BrokenPipeError:
             # The reader of standard output has closed it. Redirect it, because the flush at exit would fail
@@ -119,10 +118,6 @@ def exit_on_error(function: Callable[P, T]) -> Callable[P, T]:
             sys.exit(130)
 
     return wrapper
-
-
-def _print_error(message: str) -> None:
-    logs.print_line(message if logs.is_json() else f"switchroom: {message}", logging.ERROR)
 
 
 def _print_version(context: click.Context, _option: click.Parameter, is_requested: bool) -> None:

@@ -26,10 +26,10 @@ def command(check: bool, as_json: bool, settings: Settings) -> None:
         raise click.UsageError("Add --check. A start of this version upgrades the data.")
     # Imported here because `--help` does not need it.
     from integration import __version__
-    from integration.factory import DATABASE_SCHEMAS
+    from integration.factory import MIGRATIONS
     from integration.maintenance import upgrade
 
-    changes = upgrade.describe_changes(settings.storage.data_dir, DATABASE_SCHEMAS)
+    changes = upgrade.describe_changes(settings.storage.data_dir, MIGRATIONS)
     if as_json:
         print_json({"version": __version__, "changes": changes})
     else:

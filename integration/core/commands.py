@@ -22,17 +22,6 @@ COMMAND_LINE = "command line"
 Result = dict[str, Any]
 Arguments = dict[str, Any]
 
-FORMER_NAMES = {
-    "archive.verify": "verify-media",
-    "collections.sync": "sync",
-    "completeness.verify": "prove",
-    "deletions.undo": "undo-deletions",
-    "export.record": "export.written-down",
-    "number.erase": "erase",
-    "webhooks.replay": "replay",
-}
-"""Former name of each renamed command, by its current name. See `exchanged_name`."""
-
 
 class Progress:
     """Progress of one command: `progress(done=3, total=9)` sends these values to the client.
@@ -71,7 +60,6 @@ results are JSON.
 H = TypeVar("H", bound=Handler)
 
 _NAME = re.compile(r"[a-z]+\.[a-z]+")
-_current_names = {former: name for name, former in FORMER_NAMES.items()}
 _handlers: dict[str, Handler] = {}
 
 
@@ -98,21 +86,10 @@ def registry() -> Mapping[str, Handler]:
     return MappingProxyType(_handlers)
 
 
-def exchanged_name(name: str) -> str:
-    """Return the command name for the control channel and stored commands.
-
-    Both use the former name, so that a process of another version can execute the command.
-    """
-    return FORMER_NAMES.get(name, name)
-
-
 def find_handler(name: str) -> Handler:
-    """Return the handler of a command by its current or former name.
-
-    Raises SwitchroomError for an unknown name.
-    """
+    """Return the handler of a command. Raises SwitchroomError for an unknown name."""
     try:
-        return _handlers[_current_names.get(name, name)]
+        return _handlers[name]
     except KeyError:
         raise SwitchroomError(
             f"The running process has no command {name!r}. If its version differs, restart it."

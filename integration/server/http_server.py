@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import socket
-import ssl
 from collections.abc import Callable
 from typing import Any
 
@@ -17,7 +16,6 @@ from granian.constants import HTTPModes, Loops, RuntimeModes, SSLProtocols, Task
 from granian.log import LogLevels
 from granian.server.mp import MPServer
 
-from integration.core.errors import ConfigurationError
 from integration.server import port
 from integration.settings.model import Server
 from integration.web import BLOCKING_THREADS
@@ -37,18 +35,6 @@ LOGGING = {
     "handlers": {},
     "loggers": {"_granian": {"level": "WARNING"}, "granian.access": {"level": "WARNING"}},
 }
-
-
-def check_certificate(server: Server) -> None:
-    """Raise ConfigurationError if certificate and key are not a valid pair."""
-    if server.tls_cert is None:
-        return
-    try:
-        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(server.tls_cert, server.tls_key)
-    except OSError as error:
-        raise ConfigurationError(
-            [f"server.tls_cert and server.tls_key are not a valid pair: {error}"]
-        ) from error
 
 
 def run(load: Callable[[], Callable[..., Any]], listener: socket.socket, server: Server) -> None:

@@ -16,42 +16,40 @@ from urllib.parse import urlsplit
 log = logging.getLogger(__name__)
 
 
-class LivenessCheck:
-    """Requests `/healthz` every `interval` seconds, and calls `report()` after each response.
+def watch(url: str, interval: float, report: Callable[[], None]) -> None:
+    """Call `report()` now, and after each response to a request of `/healthz`, every `interval` seconds.
 
-    `url`: address of this server. A thread of its own; ends with the process.
+    `url`: address of this server. On a thread of its own, which ends with the process. A response during the
+    start counts as well.
     """
+    threading.Thread(target=_run, args=(url, interval, report), name="liveness check", daemon=True).start()
 
-    def __init__(self, url: str, interval: float, report: Callable[[], None]) -> None:
-        self._url = urlsplit(url)
-        self._interval = interval
-        self._report = report
-        self._stopping = threading.Event()
 
-    def start(self) -> None:
-        threading.Thread(target=self._run, name="liveness check", daemon=True).start()
-
-    def _run(self) -> None:
-        while not self._stopping.wait(self._interval):
-            try:
-                self._request()
-            except (OSError, http.client.HTTPException) as error:
-                log.error("this server does not respond to itself: %s", error)
-                continue
-            self._report()
-
-    def _request(self) -> None:
-        host, port, timeout = self._url.hostname or "", self._url.port, self._interval
-        connection = (
-            http.client.HTTPSConnection(host, port, timeout=timeout, context=_make_context())
-            if self._url.scheme == "https"
-            else http.client.HTTPConnection(host, port, timeout=timeout)
-        )
+def _run(url: str, interval: float, report: Callable[[], None]) -> None:
+    report()
+    pause = threading.Event()
+    while not pause.wait(interval):
         try:
-            connection.request("GET", "/healthz")
-            connection.getresponse().read()
-        finally:
-            connection.close()
+            _request(url, interval)
+        except (OSError, http.client.HTTPException) as error:
+            log.error("this server does not respond to itself: %s", error)
+        else:
+            report()
+
+
+def _request(url: str, timeout: float) -> None:
+    address = urlsplit(url)
+    host = address.hostname or ""
+    connection = (
+        http.client.HTTPSConnection(host, address.port, timeout=timeout, context=_make_context())
+        if address.scheme == "https"
+        else http.client.HTTPConnection(host, address.port, timeout=timeout)
+    )
+    try:
+        connection.request("GET", "/healthz")
+        connection.getresponse().read()
+    finally:
+        connection.close()
 
 
 def _make_context() -> ssl.SSLContext:

@@ -15,14 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from integration.core import clock, process_lock, process_memory
-from integration.core.commands import (
-    Arguments,
-    Progress,
-    Result,
-    Unfinished,
-    exchanged_name,
-    find_handler,
-)
+from integration.core.commands import Arguments, Progress, Result, Unfinished, find_handler
 from integration.core.errors import SwitchroomError
 from integration.server import unfinished_commands
 from integration.server.control_channel import YIELD_COMMAND, CommandMoved, ControlChannel, send_command
@@ -112,7 +105,6 @@ def run_command_with(
 
     `open_context()` opens the context of handlers if this process is the writer.
     """
-    command = exchanged_name(command)
     deadline = clock.monotonic() + LOCK_WAIT_SECONDS
     lock_allowed_at, is_continuation = 0.0, False
     waiting = threading.Event()

@@ -1,13 +1,12 @@
 """Supervisor of `serve`: holds lock, port and settings, restarts the worker.
 
 The supervisor imports no heavy modules and has one thread, because the worker is forked from it and because
-it must not fail. It waits for signals, messages of the worker and the end of the worker in one place. A dead
+it must not fail. It waits for signals, signs of the worker and the end of the worker in one place. A dead
 worker is replaced without a limit of attempts. A stop reaches the worker by a pipe before the signal.
 """
 
 from __future__ import annotations
 
-import json
 import logging
 import multiprocessing
 import os
@@ -22,13 +21,21 @@ from pathlib import Path
 from typing import Any
 
 from integration.core import clock
-from integration.core.errors import ConfigurationError, SwitchroomError
+from integration.core.errors import SwitchroomError
 from integration.maintenance import start_conditions
-from integration.server import http_server, port
+from integration.server import http_server, liveness, port
 from integration.server.run_command import acquire_for_serve
 from integration.server.service_manager import ServiceManager
 from integration.server.tenant import is_same_customer
-from integration.server.worker import FACTORY, Worker
+from integration.server.worker import (
+    ALIVE,
+    EXIT_MISCONFIGURED,
+    EXIT_REPAIR_NEEDED,
+    EXIT_START_FAILED,
+    FACTORY,
+    READY,
+    Worker,
+)
 from integration.settings.data_dir_secrets import claim_data_dir
 from integration.settings.model import Settings, list_warnings
 
@@ -60,7 +67,7 @@ def serve(
     """Serve until SIGTERM or SIGINT. Returns after a clean stop.
 
     `write_line` receives each line of the start. `origin`: where the settings are. Raises ConfigurationError
-    and SwitchroomError if the product cannot start.
+    and SwitchroomError if the supervisor cannot start, SystemExit if the worker has printed the reason.
     """
     write_line = write_line or _print_to_stderr
     os.umask(0o077)
@@ -105,7 +112,6 @@ class _Supervisor:
         service_manager: ServiceManager,
         origin: str,
     ) -> None:
-        http_server.check_certificate(settings.server)
         self._settings = settings
         self._factory = factory
         self._listener = listener
@@ -114,25 +120,19 @@ class _Supervisor:
         self._origin = origin
         self._url = port.build_url(listener, settings.server.tls_cert is not None)
         self._stop_read, self._stop_write = os.pipe()
-        self._status_read, self._status_write = os.pipe()
+        self._signs_read, self._signs_write = os.pipe()
         self._signal_read, self._signal_write = os.pipe()
-        for descriptor in (self._status_read, self._signal_read, self._signal_write):
+        for descriptor in (self._signs_read, self._signal_read, self._signal_write):
             os.set_blocking(descriptor, False)
-        self._partial_status = b""
         self._has_been_ready = False
         self._is_ready = False
         """Whether the present worker was ready."""
         self._born = 0.0
-        self._is_worker_alive = False
-        """Whether a sign of life came since the last one was passed on."""
-        self._next_sign = 0.0
-        self._refusal: dict[str, Any] | None = None
-        """Message of the present worker that cannot start."""
 
     def run(self) -> None:
         """Serve until SIGTERM, SIGINT or SIGHUP.
 
-        Raises the error of a first worker that cannot start.
+        Raises SystemExit if a first worker cannot start, or no worker could.
         """
         with self._catch_signals(), self._listener:
             restart_delay = 0.0
@@ -151,22 +151,18 @@ class _Supervisor:
     def _run_worker(self) -> multiprocessing.process.BaseProcess | None:
         """Run a worker until its end. Returns it, or None after a stop was requested.
 
-        Raises its error if no other worker could start either.
+        Raises SystemExit if no other worker could start either.
         """
-        self._is_ready, self._refusal, self._partial_status = False, None, b""
+        self._is_ready = False
         self._born = clock.monotonic()
         worker = self._fork()
         if self._wait(None, worker.sentinel):
             self._stop(worker)
             return None
         worker.join()
-        if self._refusal is not None:
-            lines: list[str] = self._refusal["refused"]
-            if not self._has_been_ready or self._refusal["final"]:
-                is_configuration = self._refusal["exit"] == 2
-                raise ConfigurationError(lines) if is_configuration else SwitchroomError("\n".join(lines))
-            for line in lines:
-                log.error("%s", line)
+        is_refused = worker.exitcode in (EXIT_START_FAILED, EXIT_MISCONFIGURED) and not self._has_been_ready
+        if is_refused or worker.exitcode == EXIT_REPAIR_NEEDED:
+            raise SystemExit(2 if worker.exitcode == EXIT_MISCONFIGURED else 1)
         return worker
 
     def _fork(self) -> multiprocessing.process.BaseProcess:
@@ -213,67 +209,38 @@ class _Supervisor:
     def _wait(self, seconds: float | None, sentinel: int | None = None) -> bool:
         """Wait for a stop signal, but not longer than `seconds` or until `sentinel` is ready.
 
-        Handles messages of the worker meanwhile. Returns whether a stop was requested.
+        Handles signs of the worker meanwhile. Returns whether a stop was requested.
         """
         deadline = None if seconds is None else clock.monotonic() + seconds
-        descriptors = [self._signal_read, self._status_read] + ([] if sentinel is None else [sentinel])
+        descriptors = [self._signal_read, self._signs_read] + ([] if sentinel is None else [sentinel])
         while True:
-            now = clock.monotonic()
-            limits = [
-                max(0.0, end - now) for end in (deadline, self._pass_sign_of_life(now)) if end is not None
-            ]
-            ready = connection.wait(descriptors, min(limits, default=None))
-            # Before the end of the worker is handled: its last message gives the reason.
-            if self._status_read in ready or sentinel in ready:
-                self._read_statuses()
+            ready = connection.wait(
+                descriptors, None if deadline is None else max(0.0, deadline - clock.monotonic())
+            )
+            # Before the end of the worker is handled: it may have been ready.
+            if self._signs_read in ready or sentinel in ready:
+                self._read_signs()
             if self._signal_read in ready and set(os.read(self._signal_read, 64)) & set(STOP_SIGNALS):
                 self._service_manager.report_stopping()
                 return True
             if sentinel in ready or (deadline is not None and clock.monotonic() >= deadline):
                 return False
 
-    def _read_statuses(self) -> None:
-        """Read messages of the worker.
+    def _read_signs(self) -> None:
+        """Read signs of the worker, and pass them on to the service manager.
 
-        They are `{"ready", "lines": [line]}`, `{"alive"}`, or `{"refused": [line], "exit", "final"}`.
+        Before the first worker is ready, systemd applies TimeoutStartSec.
         """
         try:
-            received = os.read(self._status_read, 1 << 20)
+            signs = os.read(self._signs_read, 64)
         except BlockingIOError:
             return
-        *lines, self._partial_status = (self._partial_status + received).split(b"\n")
-        for line in lines:
-            message = json.loads(line)
-            if message.get("alive"):
-                self._is_worker_alive = True
-            elif message.get("ready"):
-                headings = ["The worker is back"]
-                if not self._has_been_ready:
-                    headings = [f"Listening on {self._url}", f"Settings: {self._origin}"]
-                for text in [*headings, *message["lines"]]:
-                    self._write_line(text)
-                if not self._has_been_ready:
-                    self._service_manager.report_ready(f"Listening on {self._url}")
-                self._has_been_ready = self._is_ready = True
-            else:
-                self._refusal = message
-
-    def _pass_sign_of_life(self, now: float) -> float | None:
-        """Pass the signs of life of the worker to the service manager, at intervals.
-
-        Returns when the next one is due; None without a watchdog. Before the first worker is ready, systemd
-        applies TimeoutStartSec. While a dead worker is replaced, which may include the repair of a database,
-        the supervisor is alive.
-        """
-        interval = self._service_manager.interval_seconds
-        if interval is None:
-            return None
-        if now >= self._next_sign:
-            self._next_sign = now + interval
-            if self._is_worker_alive or (self._has_been_ready and not self._is_ready):
-                self._is_worker_alive = False
-                self._service_manager.report_alive()
-        return self._next_sign
+        if READY in signs:
+            if not self._has_been_ready:
+                self._service_manager.report_ready(f"Listening on {self._url}")
+            self._has_been_ready = self._is_ready = True
+        if ALIVE in signs and self._has_been_ready:
+            self._service_manager.report_alive()
 
     # --- in the worker, after the fork -------------------------------------------------------------
 
@@ -284,11 +251,17 @@ class _Supervisor:
             if signal.getsignal(number) == _do_nothing:
                 signal.signal(number, signal.SIG_IGN if number == signal.SIGHUP else signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
-        for descriptor in (self._stop_write, self._status_read, self._signal_read, self._signal_write):
+        for descriptor in (self._stop_write, self._signs_read, self._signal_read, self._signal_write):
             os.close(descriptor)
+        headings = ["The worker is back"]
+        if not self._has_been_ready:
+            headings = [f"Listening on {self._url}", f"Settings: {self._origin}"]
+        worker = Worker(
+            self._settings, self._factory, self._stop_read, self._signs_write, headings, self._write_line
+        )
         interval = self._service_manager.interval_seconds
-        liveness = None if interval is None else (self._url, interval)
-        worker = Worker(self._settings, self._factory, self._stop_read, self._status_write, liveness)
+        if interval is not None:
+            liveness.watch(self._url, interval, lambda: worker.send_sign(ALIVE))
 
         def load() -> Callable[..., Any]:
             application = worker.load()

@@ -7,20 +7,17 @@ socket. Heavy modules are imported here, after the fork. The worker stops when t
 from __future__ import annotations
 
 import importlib
-import json
 import logging
 import os
 import signal
 import threading
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from integration.core import logs, process_memory
 from integration.core.errors import ConfigurationError, RepairNeeded, SwitchroomError
-from integration.core.health import Health
 from integration.server import shutdown, unfinished_commands
 from integration.server.control_channel import ControlChannel
-from integration.server.liveness import LivenessCheck
 from integration.server.shutdown import EXIT_ORPHANED
 from integration.server.slow_connections import SlowConnections
 from integration.server.start_requests import StartRequests
@@ -29,14 +26,17 @@ from integration.settings.model import Settings
 from integration.web.inflight import InflightRequests
 
 if TYPE_CHECKING:
-    # APScheduler is too heavy for the supervisor.
-    from integration.core.scheduler import Scheduler
+    # Too heavy for the supervisor.
+    from integration.factory import Product
     from integration.inbox.store import Inbox
 
 log = logging.getLogger(__name__)
 
 FACTORY = "integration.factory:build"
-"""`module:function` that builds the product."""
+"""`module:function` that builds the product, as `factory.build` does."""
+
+READY, ALIVE = b"r", b"a"
+"""Signs that the worker sends to the supervisor: the product has started; the HTTP server responds."""
 
 DRAIN_SECONDS = 4.0
 """Maximum seconds that running requests have to end after a stop request."""
@@ -55,60 +55,16 @@ The sum of both is well below the specified 10 s.
 
 MEMORY_JOB = "release of memory"
 """Job that returns freed memory to the system."""
-SUMMARIES_JOB = "log summaries"
-"""Job that logs the counts of repeated messages."""
 
-EXIT_START_FAILED = 3
-"""Exit status of a worker that could not start.
-
-The worker has sent the reason through the status pipe.
-"""
-
-
-class Product(Protocol):
-    """Result of `FACTORY(settings, on_broken=…, on_damaged=…, early_inbox=…)`.
-
-    Building opens the databases and starts no job.
-    """
-
-    @property
-    def application(self) -> Callable[..., Any]:
-        """WSGI application."""
-
-    @property
-    def context(self) -> Any:
-        """Services that are passed to the handlers of commands."""
-
-    @property
-    def health(self) -> Health: ...
-
-    @property
-    def scheduler(self) -> Scheduler: ...
-
-    def start(self) -> None:
-        """Start the scheduler and the consumers."""
-
-    def describe_start(self) -> list[str]:
-        """Return lines for users at the end of a start."""
-
-    def close_streams(self) -> None:
-        """End all open live streams and refuse new ones.
-
-        Does not block; callable from any thread.
-        """
-
-    def stop(self) -> None:
-        """End jobs, complete the queues of the writers, close the databases.
-
-        Safe to call twice.
-        """
+EXIT_START_FAILED, EXIT_MISCONFIGURED, EXIT_REPAIR_NEEDED = 3, 4, 5
+"""Exit statuses of a worker that has printed why it cannot start. With the last one no other worker could."""
 
 
 class Worker:
     """Worker in its process.
 
-    `liveness`: URL and seconds of the LivenessCheck, None without a watchdog. The supervisor's code calls
-    `load()` and `finish()` on the main thread.
+    `headings`: lines for `write_line` when the product has started, before its own. The supervisor's code
+    calls `load()` and `finish()` on the main thread.
     """
 
     def __init__(
@@ -116,14 +72,16 @@ class Worker:
         settings: Settings,
         factory: str,
         stop_pipe: int,
-        status_pipe: int,
-        liveness: tuple[str, float] | None = None,
+        sign_pipe: int,
+        headings: Sequence[str],
+        write_line: Callable[[str], None],
     ) -> None:
         self.settings = settings
         self.factory = factory
         self.stop_pipe = stop_pipe
-        self.status_pipe = status_pipe
-        self.liveness = liveness
+        self.sign_pipe = sign_pipe
+        self.headings = headings
+        self.write_line = write_line
         self.product: Product | None = None
         self.channel: ControlChannel | None = None
         self.unfinished_commands: UnfinishedCommands | None = None
@@ -184,33 +142,26 @@ class Worker:
                 executor="maintenance",
                 first_after=process_memory.RELEASE_SECONDS,
             )
-            product.scheduler.every(
-                SUMMARIES_JOB,
-                logs.REPEAT_SECONDS[0],
-                logs.write_summaries,
-                executor="maintenance",
-                first_after=logs.REPEAT_SECONDS[0],
-            )
             # Before the jobs start, which would compete with this for the processor.
             application = product.application
             product.start()
             process_memory.exempt_loaded_objects()
             SlowConnections(self.settings.server.port, self._inflight).make_consumer(product.health).start()
             self._requests.open_all(application)
-            self._write_status({"ready": True, "lines": product.describe_start()})
-            if self.liveness is not None:
-                url, interval = self.liveness
-                LivenessCheck(url, interval, lambda: self._write_status({"alive": True})).start()
+            for line in (*self.headings, *product.describe_start()):
+                self.write_line(line)
+            self.send_sign(READY)
         except ConfigurationError as error:
-            self._report_start_failure(error.mistakes, 2)
+            self._refuse_start(error.mistakes, EXIT_MISCONFIGURED)
         except SwitchroomError as error:
             self._exit_if_damaged(error)
-            self._report_error(error)
+            self._refuse_start([str(error)], _get_exit_status(error))
         except Exception as error:
             self._exit_if_damaged(error)
             log.exception("the product cannot start")
-            self._report_start_failure(
-                [f"Cannot start: {type(error).__name__}: {error}. The log above has the traceback."], 1
+            self._refuse_start(
+                [f"Cannot start: {type(error).__name__}: {error}. The log above has the traceback."],
+                EXIT_START_FAILED,
             )
 
     def _open_receiver(self) -> Inbox | None:
@@ -317,7 +268,7 @@ class Worker:
         try:
             names = mark_damaged_databases(self.settings.storage.data_dir, error)
         except SwitchroomError as refusal:
-            self._report_error(refusal)
+            self._refuse_start([str(refusal)], _get_exit_status(refusal))
         if names:
             log.error("%s: damaged (%s). The next worker replaces the file", ", ".join(names), error)
             self._exit(shutdown.EXIT_BROKEN)
@@ -326,20 +277,21 @@ class Worker:
         log.critical("the supervisor has ended; ending this worker")
         self._exit(EXIT_ORPHANED)
 
-    def _report_error(self, error: SwitchroomError) -> None:
-        self._report_start_failure([str(error)], 1, is_final=isinstance(error, RepairNeeded))
+    def _refuse_start(self, lines: Iterable[str], status: int) -> None:
+        """Print the reason and end the process."""
+        for line in lines:
+            logs.print_error(line)
+        self._exit(status)
 
-    def _report_start_failure(self, lines: Any, status: int, *, is_final: bool = False) -> None:
-        """End the process. `is_final`: no other worker could start either."""
-        self._write_status({"refused": list(lines), "exit": status, "final": is_final})
-        self._exit(EXIT_START_FAILED)
-
-    def _write_status(self, message: dict[str, Any]) -> None:
-        # Messages are shorter than PIPE_BUF except in extreme cases, so a write is atomic.
-        os.write(self.status_pipe, json.dumps(message).encode() + b"\n")
+    def send_sign(self, sign: bytes) -> None:
+        os.write(self.sign_pipe, sign)
 
     def _exit(self, status: int) -> None:
         for handler in logging.getLogger().handlers:
             handler.flush()
         # Not sys.exit, which would wait for all threads.
         os._exit(status)
+
+
+def _get_exit_status(error: SwitchroomError) -> int:
+    return EXIT_REPAIR_NEEDED if isinstance(error, RepairNeeded) else EXIT_START_FAILED

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
 
-from integration.core import clock, logs
+from integration.core import clock
 from integration.core.errors import PlatformError, PlatformUnreachable
 from integration.core.health import Health
 from integration.core.scheduler import Scheduler
@@ -299,7 +299,6 @@ class SyncJobs:
         return not self._scheduler.stopping.is_set()
 
     def _on_recovery(self) -> None:
-        logs.write_summaries(is_all=True)
         log.info("the platform is reachable again; running all jobs now")
         self._scheduler.run_all_now()
 

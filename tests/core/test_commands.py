@@ -1,4 +1,4 @@
-"""Registry of commands: names, one handler each, and former names."""
+"""Registry of commands: names, and one handler each."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ import pytest
 import integration
 from integration import factory
 from integration.core.commands import (
-    FORMER_NAMES,
     Progress,
     command,
-    exchanged_name,
     find_handler,
     registry,
 )
@@ -50,17 +48,6 @@ def test_an_unknown_command_is_rejected_with_advice() -> None:
     assert str(refused.value) == (
         "The running process has no command 'x'. If its version differs, restart it."
     )
-
-
-def test_commands_are_found_by_the_names_of_earlier_versions() -> None:
-    """`unfinished.json` and command lines of earlier versions contain these names."""
-    assert {
-        "erase", "export.written-down", "prove", "replay", "sync", "undo-deletions", "verify-media",
-    } == set(FORMER_NAMES.values())  # fmt: skip
-    for name, former in FORMER_NAMES.items():
-        assert find_handler(former) is find_handler(name) is registry()[name]
-        assert exchanged_name(name) == former
-    assert exchanged_name("user.add") == "user.add"
 
 
 def test_the_factory_lists_every_module_with_a_command() -> None:

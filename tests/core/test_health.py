@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 
 import pytest
@@ -35,13 +34,6 @@ def test_a_component_without_heartbeats_is_stalled_until_the_next_heartbeat(time
     assert components.report()["status"] == "ok"
 
 
-def test_a_component_that_never_sent_a_heartbeat_is_stalled(time_moves: list[float]) -> None:
-    components = Health()
-    components.watch("apply", 5, essential=True)
-    time_moves[0] += 6
-    assert components.report()["status"] == "unready"
-
-
 def test_a_failure_is_reported_until_the_next_success_and_despite_heartbeats() -> None:
     components = Health()
     components.fail("platform", "no response")
@@ -63,34 +55,6 @@ def test_a_failing_essential_probe_makes_the_product_unready() -> None:
     report = components.report()
     assert report["status"] == "unready"
     assert report["checks"]["inbox.db"]["error"].startswith("ZeroDivisionError")
-
-
-def test_the_watchdog_logs_each_stalled_component_once(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(health, "TICK_SECONDS", 0.005)
-    is_logged = threading.Event()
-    lines: list[str] = []
-
-    class Listener(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            lines.append(record.getMessage())
-            is_logged.set()
-
-    listener = Listener()
-    logging.getLogger(health.__name__).addHandler(listener)
-    components = Health()
-    components.watch("clock", 0)
-    components.start()
-    try:
-        assert is_logged.wait(30)
-        is_logged.clear()
-        components.watch("second", 0)
-        assert is_logged.wait(30)
-    finally:
-        components.stop()
-        logging.getLogger(health.__name__).removeHandler(listener)
-    assert [line.split(" ")[0] for line in lines] == ["clock", "second"]
 
 
 def test_a_stalled_component_is_logged_even_if_a_report_found_it_first(

@@ -8,7 +8,6 @@ import logging
 import os
 import sys
 import tempfile
-import tracemalloc
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -124,58 +123,18 @@ def test_lines_outside_the_journal_have_no_priority(write_records: Callable[...,
     assert "<" not in write_records("debug")[:1]
 
 
-def test_a_platform_that_is_away_for_hours_adds_few_lines(logged: Lines, stopped_clock: Clock) -> None:
-    for _ in range(6 * 60 * 4):
+def test_a_repeated_message_is_written_once_a_minute_with_its_count(
+    logged: Lines, stopped_clock: Clock
+) -> None:
+    for _ in range(9):
         logging.getLogger("sync").warning("%s: no connection", "cdrs")
         logging.getLogger("sync").warning("%s: no connection", "sms")
         stopped_clock.advance(15.001)
-    lines = logged()
-    assert [line for line in lines if "cdrs" in line] == [
+    assert [line for line in logged() if "cdrs" in line] == [
         "WARNING sync: cdrs: no connection",
-        "WARNING sync: cdrs: no connection (repeated 4 times in 1 min)",
-        "WARNING sync: cdrs: no connection (repeated 8 times in 2 min)",
-        "WARNING sync: cdrs: no connection (repeated 16 times in 4 min)",
-        "WARNING sync: cdrs: no connection (repeated 32 times in 8 min)",
-        "WARNING sync: cdrs: no connection (repeated 64 times in 16 min)",
-        "WARNING sync: cdrs: no connection (repeated 128 times in 32 min)",
-        "WARNING sync: cdrs: no connection (repeated 240 times in 60 min)",
-        "WARNING sync: cdrs: no connection (repeated 240 times in 60 min)",
-        "WARNING sync: cdrs: no connection (repeated 240 times in 60 min)",
-        "WARNING sync: cdrs: no connection (repeated 240 times in 60 min)",
+        "WARNING sync: cdrs: no connection (repeated 3 times)",
+        "WARNING sync: cdrs: no connection (repeated 3 times)",
     ]
-    assert len(lines) == 22
-
-
-def test_a_message_that_ends_is_counted_in_one_last_line(logged: Lines, stopped_clock: Clock) -> None:
-    for _ in range(3):
-        logging.getLogger("sync").warning("no connection")
-        stopped_clock.advance(10)
-    logs.write_summaries()
-    assert logged() == ["WARNING sync: no connection"]
-    logs.write_summaries(is_all=True)
-    assert logged() == ["WARNING sync: no connection (repeated 2 times in 20 s)"]
-    logs.write_summaries(is_all=True)
-    assert logged() == []
-    logging.getLogger("sync").warning("no connection")
-    assert logged() == ["WARNING sync: no connection"]
-
-
-def test_a_due_count_is_written_without_another_repetition(logged: Lines, stopped_clock: Clock) -> None:
-    logging.getLogger("sync").warning("no connection")
-    logging.getLogger("sync").warning("no connection")
-    stopped_clock.advance(61)
-    logs.write_summaries()
-    assert logged() == [
-        "WARNING sync: no connection",
-        "WARNING sync: no connection (repeated 1 time in 0 s)",
-    ]
-
-
-def test_a_message_after_a_quiet_time_is_new(logged: Lines, stopped_clock: Clock) -> None:
-    for _ in range(2):
-        logging.getLogger("server").warning("the worker has ended")
-        stopped_clock.advance(minutes=16)
-    assert logged() == ["WARNING server: the worker has ended"] * 2
 
 
 def test_messages_that_differ_are_all_written(logged: Lines) -> None:
@@ -200,38 +159,3 @@ def test_messages_that_differ_are_all_written(logged: Lines) -> None:
     ]
     assert lines[5].endswith("ValueError: a")
     assert lines[6].endswith("ValueError: b")
-
-
-def test_many_different_messages_are_counted_in_bounded_memory() -> None:
-    log = logging.Logger("sync")
-    with open(os.devnull, "w") as nowhere:
-        log.addHandler(logs.RepeatFoldingHandler(nowhere))
-        tracemalloc.start()
-        try:
-            for number in range(1_000):
-                log.warning("record %d: %s", number, "x" * 20_000)
-            kept_bytes, _ = tracemalloc.get_traced_memory()
-        finally:
-            tracemalloc.stop()
-    assert kept_bytes < 3_000_000
-
-
-def test_a_count_that_makes_room_for_others_is_written(logged: Lines) -> None:
-    logging.getLogger("sync").warning("no connection")
-    logging.getLogger("sync").warning("no connection")
-    for number in range(logs.MAX_REPEATED):
-        logging.getLogger("sync").warning("call %d", number)
-    lines = logged()
-    assert len(lines) == 1 + logs.MAX_REPEATED + 1
-    assert "WARNING sync: no connection (repeated 1 time in 0 s)" in lines
-
-
-def test_a_process_that_ends_writes_its_counts(logged: Lines) -> None:
-    logging.getLogger("sync").warning("no connection")
-    logging.getLogger("sync").warning("no connection")
-    for handler in logging.getLogger().handlers:
-        handler.close()
-    assert logged() == [
-        "WARNING sync: no connection",
-        "WARNING sync: no connection (repeated 1 time in 0 s)",
-    ]

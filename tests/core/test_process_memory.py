@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import gc
-import os
 import platform
 import subprocess
 import sys
@@ -16,80 +15,7 @@ import pytest
 from integration.core import process_memory
 from tests.support.harness import Product
 
-PROGRAM = """
-import ctypes, os, sys, threading
-from integration.core import process_memory
-
-pid = os.getpid()
-if sys.argv[1] == "limited":
-    process_memory.restart_with_limits()
-libc = ctypes.CDLL(None)
-libc.malloc.restype = ctypes.c_void_p
-barrier = threading.Barrier(41)
-
-def allocate():
-    barrier.wait()
-    for size in range(100, 1000, 100):
-        for block in [libc.malloc(ctypes.c_size_t(size)) for _ in range(7)]:
-            libc.free(ctypes.c_void_p(block))
-    barrier.wait()
-    barrier.wait()
-
-class Figures(ctypes.Structure):
-    _fields_ = [(f"figure_{number}", ctypes.c_size_t) for number in range(10)]
-
-libc.mallinfo2.restype = Figures
-threads = [threading.Thread(target=allocate) for _ in range(40)]
-for thread in threads:
-    thread.start()
-before = libc.mallinfo2().figure_7
-barrier.wait()
-barrier.wait()
-kept = libc.mallinfo2().figure_7 - before
-barrier.wait()
-for thread in threads:
-    thread.join()
-process_memory.trim()
-libc.fopen.restype = ctypes.c_void_p
-stream = ctypes.c_void_p(libc.fopen(b"/dev/stdout", b"w"))
-libc.malloc_info(0, stream)
-libc.fflush(stream)
-print(f"kept: {kept}", "arguments:", sys.argv[1:], flush=True)
-"""
-
 glibc_only = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc has these limits")
-
-
-def run_program(folder: Path, mode: str, **environment: str) -> tuple[int, int]:
-    """Return the number of arenas, and the bytes that 40 threads keep of 1.1 MB they freed."""
-    program = folder / "program.py"
-    program.write_text(PROGRAM)
-    done = subprocess.run(
-        [sys.executable, program, mode, "a b"],
-        env=os.environ | environment,
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-    )
-    assert "arguments: ['" + mode + "', 'a b']" in done.stdout
-    return done.stdout.count("<heap nr="), int(done.stdout.partition("kept: ")[2].split()[0])
-
-
-@glibc_only
-def test_threads_of_a_limited_program_share_one_arena_and_keep_no_freed_memory(tmp_path: Path) -> None:
-    arenas, kept = run_program(tmp_path, "unlimited")
-    assert arenas > 2
-    assert kept > 1_000_000
-    arenas, kept = run_program(tmp_path, "limited")
-    assert arenas == 1
-    assert kept < 300_000
-
-
-@glibc_only
-def test_settings_of_the_environment_are_kept(tmp_path: Path) -> None:
-    _, kept = run_program(tmp_path, "limited", GLIBC_TUNABLES="glibc.malloc.tcache_count=7")
-    assert kept > 1_000_000
 
 
 @glibc_only

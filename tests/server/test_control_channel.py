@@ -15,18 +15,16 @@ from typing import Any, cast
 import pytest
 
 from integration.core.commands import SOCKET_FILE, Progress
-from integration.core.commands import command as register
 from integration.core.errors import ConfigurationError, SwitchroomError
 from integration.core.health import Health
 from integration.core.scheduler import Scheduler
 from integration.server import control_channel as channel_module
 from integration.server import unfinished_commands
 from integration.server.control_channel import YIELD_COMMAND, CommandMoved, ControlChannel, send_command
-from integration.server.run_command import run_command, run_command_with
+from integration.server.run_command import run_command_with
 from integration.server.unfinished_commands import UnfinishedCommands
 from integration.server.worker import Worker
 from tests.server.stub_product import StubProduct, settings_for
-from tests.support.application import running_app
 from tests.support.child_processes import Running, wait_for
 
 Start = Callable[..., Running]
@@ -39,43 +37,12 @@ def channel(tmp_path: Path) -> Iterator[ControlChannel]:
     opened.close(5)
 
 
-def test_progress_and_result_arrive(channel: ControlChannel, tmp_path: Path) -> None:
-    seen: list[dict[str, Any]] = []
-    result = send_command(tmp_path, "count.up", {"to": 3}, seen.append)
-    assert result is not None
-    assert result["done"] == 3
-    assert seen == [{"done": 1}, {"done": 2}, {"done": 3}]
-
-
-def test_without_a_process_send_command_returns_none_also_with_a_stale_socket(tmp_path: Path) -> None:
-    assert send_command(tmp_path, "count.up", {"to": 1}) is None
-    with socket.socket(socket.AF_UNIX) as stale:
-        stale.bind(str(tmp_path / SOCKET_FILE))
-    assert send_command(tmp_path, "count.up", {"to": 1}) is None
-    ControlChannel(tmp_path, None).close(1)
-
-
 def test_a_suspended_process_counts_as_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(channel_module, "ACCEPT_SECONDS", 0.05)
     with socket.socket(socket.AF_UNIX) as suspended:
         suspended.bind(str(tmp_path / SOCKET_FILE))
         suspended.listen()
         assert send_command(tmp_path, "count.up", {"to": 1}) is None
-
-
-def test_a_process_that_ends_within_a_line_raises_an_error(tmp_path: Path) -> None:
-    def cut(listener: socket.socket) -> None:
-        connection, _ = listener.accept()
-        with connection:
-            connection.recv(1000)
-            connection.sendall(b'{"taken": true}\n{"resu')
-
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(tmp_path / SOCKET_FILE))
-        listener.listen()
-        threading.Thread(target=cut, args=(listener,), daemon=True).start()
-        with pytest.raises(SwitchroomError, match="ended before"):
-            send_command(tmp_path, "count.up", {"to": 1})
 
 
 def test_errors_arrive_with_their_types(channel: ControlChannel, tmp_path: Path) -> None:
@@ -90,52 +57,6 @@ def test_errors_arrive_with_their_types(channel: ControlChannel, tmp_path: Path)
         send_command(tmp_path, "count.unknown", {})
 
 
-@register("tea.brew")
-def brew_tea(context: Any, arguments: dict[str, Any], _: Progress) -> dict[str, Any]:
-    return {"cups": arguments["cups"], "folder": str(context.settings.storage.data_dir)}
-
-
-def test_a_new_command_runs_in_the_command_line_and_in_the_running_product(tmp_path: Path) -> None:
-    settings = settings_for(tmp_path)
-    result = {"cups": 2, "folder": str(tmp_path)}
-    assert run_command(settings, "tea.brew", {"cups": 2}) == result
-    with running_app(tmp_path) as app:
-        opened = ControlChannel(tmp_path, app.context)
-        try:
-            assert send_command(tmp_path, "tea.brew", {"cups": 2}) == result
-        finally:
-            opened.close(5)
-
-
-def test_former_command_names_are_sent_to_earlier_versions_and_accepted_from_them(tmp_path: Path) -> None:
-    received = []
-
-    def respond(listener: socket.socket) -> None:
-        connection, _ = listener.accept()
-        with connection, connection.makefile("rb") as lines:
-            received.append(json.loads(lines.readline())["command"])
-            connection.sendall(b'{"taken": true}\n{"result": {}}\n')
-
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(tmp_path / SOCKET_FILE))
-        listener.listen()
-        threading.Thread(target=respond, args=(listener,), daemon=True).start()
-        run_command(settings_for(tmp_path), "webhooks.replay", {})
-    assert received == ["replay"]
-    with running_app(tmp_path) as app:
-        unfinished_commands.save(tmp_path, "replay", {"after": 7, "applied": 5, "refused": 2})
-        serve = UnfinishedCommands(tmp_path, app.context, app.product.health)
-        stored = json.loads((tmp_path / unfinished_commands.UNFINISHED_FILE).read_text())
-        progress = Progress(lambda _: None, lambda: True)
-        assert serve.finish(stored["command"], stored["arguments"], progress) == {"applied": 5, "failed": 2}
-
-
-def test_an_unknown_command_is_rejected_without_a_running_process(tmp_path: Path) -> None:
-    with pytest.raises(SwitchroomError, match=r"no command 'count\.unknown'"):
-        run_command_with(tmp_path, "count.unknown", {}, nullcontext, lambda _: None, lambda _: None)
-    assert send_command(tmp_path, "count.up", {"to": 1}) is None, "the channel is closed"
-
-
 def test_the_socket_is_accessible_to_its_owner_only_and_its_path_may_be_long(tmp_path: Path) -> None:
     deep = tmp_path / ("d" * 120) / ("e" * 120)
     deep.mkdir(parents=True)
@@ -146,18 +67,6 @@ def test_the_socket_is_accessible_to_its_owner_only_and_its_path_may_be_long(tmp
     finally:
         opened.close(5)
     assert not (deep / SOCKET_FILE).exists()
-
-
-def test_a_command_interrupted_by_a_stop_returns_the_remaining_work(tmp_path: Path) -> None:
-    opened = ControlChannel(tmp_path, StubProduct(settings_for(tmp_path)))
-
-    def end(facts: dict[str, Any]) -> None:
-        opened.stopping.set()
-
-    with pytest.raises(CommandMoved) as moved:
-        send_command(tmp_path, "count.up", {"to": 5, "gate": str(tmp_path / "never")}, end)
-    assert moved.value.arguments == {"to": 5, "gate": str(tmp_path / "never"), "from": 1}
-    opened.close(5)
 
 
 def test_a_command_is_cancelled_when_its_client_disconnects(tmp_path: Path) -> None:
@@ -300,7 +209,7 @@ def test_an_unfinished_command_that_hangs_is_cancelled_by_the_stop_of_the_produc
 
     context = SimpleNamespace(begun=begun, cut=cut)
     unfinished_commands.save(tmp_path, "count.wait", {})
-    worker = Worker(settings_for(tmp_path), "", -1, -1)
+    worker = Worker(settings_for(tmp_path), "", -1, -1, [], print)
     worker.unfinished_commands = UnfinishedCommands(tmp_path, context, Health())
     worker.product = cast(Any, SimpleNamespace(stop=cut.set, health=Health()))
     scheduler = Scheduler(Health())

@@ -20,7 +20,7 @@ import requests
 from integration.sync.plan import PLAN
 from integration.sync.reading.full_sync import run_full_sync
 from tests.support.application import TestApp, running_app
-from tests.support.harness import Client, Product, run_installation, wait_for
+from tests.support.harness import Client, Product, wait_for
 from tests.support.people import ALICE
 from tests.support.platform_collection import PlatformCollection
 
@@ -266,39 +266,6 @@ def test_an_unusable_mirror_is_replaced_at_the_start(data_dir: Path, spoil: Call
         assert_each_applied_once(data_dir, 250)
     finally:
         product.stop()
-
-
-@pytest.mark.exhaustive
-def test_records_on_a_damaged_page_are_requested_from_the_platform(tmp_path: Path) -> None:
-    with run_installation(tmp_path, "--seed", "7", "--cdrs", "120", "--no-traffic") as (_, product):
-        mirror = tmp_path / "mirror.db"
-        complete = "SELECT 1 FROM _walks WHERE collection = 'cdrs' AND complete_at > ''"
-
-        def is_complete() -> bool:
-            try:
-                return query(mirror, complete) == [(1,)]
-            except sqlite3.Error:
-                return False
-
-        wait_for(is_complete, "a full sync of the CDRs", 120)
-        before = query(mirror, "SELECT id, _doc FROM cdrs ORDER BY id")
-        assert len(before) >= 120
-        key = product.command("key", "add", "reader", "--scope", "read").stdout.strip().rpartition(":")[2]
-        product.stop()
-        damage_middle_page(mirror, "cdrs")
-        restarted = Product(
-            tmp_path,
-            base_url=product.environment["SWITCHROOM_PLATFORM__BASE_URL"],
-            user_id=product.environment["SWITCHROOM_PLATFORM__USER_ID"],
-            api_key=product.environment["SWITCHROOM_PLATFORM__API_KEY"],
-        )
-        try:
-            restarted.client.send("GET", "/v1.2/cdrs?pageSize=500", headers={"X-Auth-Token": key})
-            wait_for(lambda: find_put_aside(tmp_path, "mirror.db"), "the damaged file put aside")
-            wait_for(is_complete, "a full sync of the CDRs", 120)
-            assert query(mirror, "SELECT id, _doc FROM cdrs ORDER BY id") == before
-        finally:
-            restarted.stop()
 
 
 def count_rows_of_middle_leaf(path: Path) -> int:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from integration.maintenance import content_check_job, database_checks, rotation
+from integration.maintenance import database_checks, rotation
 from integration.maintenance.manifest import DATABASES
 from integration.privacy import retention
 from tests.server.test_damaged_databases import query, send_legs, wait_until_applied
@@ -21,7 +21,7 @@ from tests.trials.tools.traffic import Access, create_access
 
 NUMBER = "+447700900001"
 COPY = "before-restore-20200101-000000"
-JOBS = (rotation.HEALTH_NAME, retention.JOB_NAME, content_check_job.JOB_NAME, database_checks.JOB_NAME)
+JOBS = (rotation.HEALTH_NAME, retention.JOB_NAME, database_checks.JOB_NAME)
 OUTSIDER = """
 import sqlite3, sys
 for path in sys.argv[1:]:

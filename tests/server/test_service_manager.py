@@ -112,21 +112,6 @@ def test_the_replacement_of_a_dead_worker_is_no_hang(
     assert get(server.port)
 
 
-def test_the_variables_are_removed_and_a_limit_for_another_process_is_ignored(tmp_path: Path) -> None:
-    environ = {
-        "NOTIFY_SOCKET": str(tmp_path / "x"),
-        "WATCHDOG_USEC": "5000000",
-        "WATCHDOG_PID": "1",
-        "A": "b",
-    }
-    assert ServiceManager(environ).watchdog_seconds is None
-    assert environ == {"A": "b"}
-    environ = {"NOTIFY_SOCKET": "@name", "WATCHDOG_USEC": "5000000", "WATCHDOG_PID": str(os.getpid())}
-    manager = ServiceManager(environ)
-    assert (manager.watchdog_seconds, manager.interval_seconds) == (5.0, 1.25)
-    assert ServiceManager({}).watchdog_seconds is None
-
-
 def test_an_abstract_socket_and_a_lost_one_are_no_failure(caplog: pytest.LogCaptureFixture) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as abstract:
         abstract.bind(f"\0switchroom-test-{os.getpid()}")

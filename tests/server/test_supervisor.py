@@ -12,7 +12,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import trustme
 
 from integration.core import process_lock
 from integration.server import worker as product_worker
@@ -187,15 +186,6 @@ def test_settings_of_the_environment_do_not_reach_requests(start: Start, tmp_pat
     assert get(server.port).endswith(" []")
 
 
-def test_a_data_dir_that_cannot_be_written_is_one_error_line(start: Start, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    server = start("-m", "tests.server.stub_product", tmp_path / "file", 0)
-    assert server.ended() == 1
-    assert server.err == [
-        f"switchroom: data_dir: {tmp_path}/file is not a folder; set storage.data_dir to another folder"
-    ]
-
-
 def test_a_stop_during_the_start_is_clean(start: Start, tmp_path: Path) -> None:
     server = start("-m", "tests.server.stub_product", tmp_path / "data", 0, "lingers")
     wait_for((tmp_path / "data" / "lingering").exists, "start of the product")
@@ -215,12 +205,6 @@ def test_a_start_that_takes_long_refuses_requests(start: Start, tmp_path: Path) 
     assert (response.status, response.headers["Retry-After"]) == (503, "5")
     server.signal(signal.SIGTERM)
     assert server.ended() == 0
-
-
-def test_files_are_accessible_to_their_owner_only(server: Running, tmp_path: Path) -> None:
-    assert server.port
-    for path in (tmp_path / "data").iterdir():
-        assert path.stat().st_mode & 0o077 == 0, path
 
 
 @pytest.fixture
@@ -278,28 +262,3 @@ def test_the_server_probes_whether_clients_of_open_connections_exist(server: Run
             return timer.startswith("02:")
 
         wait_for(has_keepalive_timer, "a keepalive timer of the connection")
-
-
-def test_a_key_of_another_certificate_is_an_error_that_names_the_settings(
-    start: Start, tmp_path: Path
-) -> None:
-    authority = trustme.CA()
-    authority.issue_cert("localhost").private_key_pem.write_to_path(tmp_path / "key.pem")
-    authority.issue_cert("localhost").cert_chain_pems[0].write_to_path(tmp_path / "cert.pem")
-    server = start("-m", "tests.server.stub_product", tmp_path / "data", 0, "build", tmp_path)
-    assert server.ended() == 2
-    assert server.err == [
-        f"switchroom: certificate: server.tls_key: {tmp_path}/key.pem is not the key of the first certificate"
-        f" in server.tls_cert ({tmp_path}/cert.pem); set both to files of the same certificate; the server's"
-        " own certificate must be the first"
-    ]
-
-
-def test_500_idle_connections_do_not_block_a_request(server: Running) -> None:
-    port = server.port
-    idle = [socket.create_connection(("127.0.0.1", port)) for _ in range(500)]
-    try:
-        assert get(port)
-    finally:
-        for connection in idle:
-            connection.close()
