@@ -10,28 +10,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 from integration import __version__
-from integration.cli import COMMANDS, group
+from integration.cli import COMMANDS
 from tests.support.child_processes import ROOT, Running
 
 Start = Callable[..., Running]
 APP = ROOT / "app.py"
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_each_command_has_a_help_text(name: str) -> None:
-    shown = CliRunner().invoke(group, [name, "--help"], prog_name="switchroom")
-    assert shown.exit_code == 0, shown.output
-    assert shown.stdout.startswith(f"Usage: switchroom {name}")
-
-
-def test_a_command_shows_its_help_as_a_process(start: Start) -> None:
-    process = start(APP, "init", "--help")
-    assert process.ended() == 0, process.err
-    assert process.out[0].startswith("Usage: switchroom init")
-    assert process.err == []
 
 
 def test_help_lists_all_commands_without_importing_them(start: Start) -> None:
@@ -124,9 +109,3 @@ def test_a_closed_output_pipe_causes_no_traceback() -> None:
     )
     os.close(writing)
     assert done.stderr == ""
-
-
-def test_app_py_and_python_dash_m_integration_are_the_same(start: Start) -> None:
-    one, other = start(APP, "--help"), start("-m", "integration", "--help")
-    assert (one.ended(), other.ended()) == (0, 0)
-    assert one.out == other.out

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import stat
 import tomllib
@@ -87,14 +86,6 @@ def test_values_are_unchanged_after_toml_formatting_and_parsing():
     odd = "quote \" backslash \\ hash # \x7f ü 😀 '''"
     parsed = tomllib.loads(first_config.format_toml({"platform": {"api_key": odd, "n": 7}, "server": {}}))
     assert parsed == {"platform": {"api_key": odd, "n": 7}}
-
-
-def test_without_option_the_environment_decides_the_path(home, key):
-    path = home.folder / "by-environment.toml"
-    done = home.run(*BASE, "--api-key-file", key, config=str(path))
-    assert done.returncode == 0, done.stderr
-    assert path.exists()
-    assert not os.path.exists(home.folder / "config.toml")
 
 
 @pytest.fixture
@@ -227,11 +218,3 @@ def test_a_missing_folder_is_an_error_before_the_first_prompt(home):
     done = home.run("init", "--config", "absent/config.toml")
     assert done.returncode == 1
     assert "Create it, or choose another file by --config." in done.stderr
-
-
-def test_a_proxy_can_be_given_as_an_option(home, key):
-    path = home.folder / "new.toml"
-    more = ("--public-url", "https://calls.example.com", "--proxy", "127.0.0.1", "--config", str(path))
-    done = home.run(*BASE, "--api-key-file", key, *more)
-    assert done.returncode == 0, done.stderr
-    assert [str(network) for network in load(path, {}).server.trusted_proxies] == ["127.0.0.1/32"]

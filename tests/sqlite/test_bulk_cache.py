@@ -23,13 +23,6 @@ def get_cache_size(db: Database) -> int:
     return db.run_exclusive(work)
 
 
-def test_a_bulk_cache_ends_with_its_block(db):
-    assert get_cache_size(db) == -DEFAULT_KIB
-    with bulk_cache(db):
-        assert get_cache_size(db) == -CACHE_KIB
-    assert get_cache_size(db) == -DEFAULT_KIB
-
-
 def test_overlapping_blocks_keep_the_cache_until_the_last_one_ends(db):
     with ExitStack() as first, ExitStack() as second:
         first.enter_context(bulk_cache(db))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from integration.core.errors import StorageBroken, StorageDamaged, StorageError
+from integration.core.errors import StorageBroken, StorageDamaged
 from integration.sqlite import damage
 from integration.sqlite.database import Database
 
@@ -150,14 +150,3 @@ def test_an_intact_file_is_not_replaced(path: Path) -> None:
     database.close()
     assert damage.seconds_until_rebuild(path.parent) == 0
     assert os.listdir(path.parent) == ["test.db"]
-
-
-def test_without_write_access_the_error_names_the_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(_self: Path, _target: Path) -> None:
-        raise PermissionError(13, "Permission denied")
-
-    damage.mark_damaged(path, "page 50")
-    monkeypatch.setattr(Path, "rename", refuse)
-    with pytest.raises(StorageError, match="Give this user access"):
-        damage.open_or_replace(path, lambda _: Database(path, prepare=prepare))
-    assert path.exists()

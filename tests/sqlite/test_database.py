@@ -9,7 +9,6 @@ import shutil
 import sqlite3
 import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from functools import partial
 
@@ -81,11 +80,6 @@ def notes(path):
         return [row[0] for row in connection.execute("SELECT text FROM notes ORDER BY rowid")]
 
 
-def test_a_write_is_visible_to_other_connections_when_it_returns(db):
-    db.write(add("stored"))
-    assert notes(db.path) == ["stored"]
-
-
 def test_a_failing_job_does_not_undo_other_jobs_of_its_group(db):
     with busy_writer(db):
         good, bad, also_good = db.submit(add("a")), db.submit(add(None)), db.submit(add("b"))
@@ -114,21 +108,6 @@ def test_adjacent_items_are_written_in_one_call_and_only_a_faulty_item_fails(db)
         after[1].result(30)
     assert calls == [["a", "b"], ["c", None, "d"], ["c"], [None], ["d"]]
     assert notes(db.path) == ["a", "b", "between", "c", "d"]
-
-
-def test_many_writers_share_commits(db):
-    transactions = []
-
-    def job(tx: Transaction):
-        transactions.append(tx)
-        tx.execute("INSERT INTO notes VALUES ('x')")
-
-    with busy_writer(db):
-        futures = [db.submit(job) for _ in range(60)]
-    for future in futures:
-        future.result(30)
-    assert len(notes(db.path)) == 60
-    assert all(transaction is transactions[0] for transaction in transactions)
 
 
 def test_changes_are_announced_after_the_commit_and_not_for_failed_jobs(db):
@@ -354,31 +333,6 @@ def test_a_failed_exclusive_job_breaks_the_database_only_on_a_disk_error(tmp_pat
         assert len(errors) == 1
     finally:
         db.close()
-
-
-def test_a_missing_folder_raises_storage_error(tmp_path):
-    with pytest.raises(StorageError, match="cannot be opened"):
-        Database(tmp_path / "nowhere" / "x.db", prepare=prepare)
-
-
-def test_threads_can_read_and_write_at_once(db):
-    def work(number: int) -> int:
-        db.write(add(str(number)))
-        with db.read() as connection:
-            return int(
-                connection.execute("SELECT count(*) FROM notes WHERE text = ?", (str(number),)).fetchone()[0]
-            )
-
-    with ThreadPoolExecutor(16) as pool:
-        assert list(pool.map(work, range(200))) == [1] * 200
-
-
-def test_the_clock_parses_and_formats_times_of_the_platform():
-    assert clock.utc_text(1788252353) == "2026-09-01 08:45:53"
-    assert clock.utc_text(clock.parse_utc("2026-09-02 08:45:55")) == "2026-09-02 08:45:55"
-    assert clock.parse_utc("2026-09-02").hour == 0
-    assert clock.parse_utc("tomorrow") is None
-    assert clock.parse_utc(5) is None
 
 
 def test_all_but_a_few_connections_of_a_rush_are_closed_when_they_are_idle(db, stopped_clock):

@@ -77,13 +77,6 @@ def test_a_full_last_page_has_no_next_cursor(connection: sqlite3.Connection) -> 
     assert (len(page.rows), page.next) == (100, None)
 
 
-def test_a_cursor_contains_the_sort_values_of_the_last_row(connection: sqlite3.Connection) -> None:
-    select = "SELECT * FROM notes WHERE id IN (3, 4)"
-    connection.execute("UPDATE notes SET at = '2026-09-02 09:00:00'")
-    assert read_pages(connection, Listing("-at", "-id"), select, 1)[1] == ["2026-09-02 09:00:00~4"]
-    assert read_pages(connection, Listing("-id"), select, 1)[1] == ["4"]
-
-
 def test_new_first_rows_cause_no_duplicates_on_the_next_page(connection: sqlite3.Connection) -> None:
     listing, select = Listing("-at", "-id"), "SELECT * FROM notes"
     first = listing.fetch_page(connection, select, {}, None, 10)

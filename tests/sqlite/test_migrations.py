@@ -73,25 +73,6 @@ def test_a_failed_migration_is_rolled_back_and_can_be_repeated(older):
     assert columns(older) == ["id", "colour"]
 
 
-def test_a_failed_creation_leaves_an_empty_file(connection):
-    def broken(schema):
-        create(schema)
-        raise ValueError("half done")
-
-    with pytest.raises(ValueError, match="half done"):
-        migrate(connection, "any.db", {}, broken)
-    assert connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0] == 0
-
-
-def test_migrations_run_in_one_immediate_transaction(older):
-    """A deferred transaction could fail later, because another program writes."""
-    statements = []
-    older.set_trace_callback(statements.append)
-    migrate(older, "any.db", {"colour": paint}, create)
-    boundaries = [text for text in statements if text.startswith(("BEGIN", "COMMIT", "ROLLBACK"))]
-    assert boundaries == ["BEGIN IMMEDIATE", "COMMIT"]
-
-
 def test_a_newer_file_is_rejected_with_the_name_of_its_migration(older):
     migrate(older, "any.db", {"of the future": lambda _: None}, create)
     with pytest.raises(NewerDatabase, match=r"any\.db .*'of the future'"):
@@ -118,9 +99,3 @@ def test_an_unknown_migration_recorded_by_the_first_versions_is_rejected(connect
     with pytest.raises(NewerDatabase, match="of the future"):
         migrate(connection, "any.db", {}, create)
     assert connection.execute("SELECT name FROM _migrations").fetchone()["name"] == "of the future"
-
-
-def test_a_script_with_an_incomplete_statement_is_rejected(connection):
-    with pytest.raises(sqlite3.OperationalError, match="incomplete"):
-        migrate(connection, "any.db", {}, lambda s: s.executescript("CREATE TABLE half (id INTEGER"))
-    assert connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0] == 0

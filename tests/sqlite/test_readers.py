@@ -48,12 +48,3 @@ def test_a_lock_of_another_program_is_awaited_for_the_given_time(path: Path, ope
         with pytest.raises(StorageBusy), opener(path, 0.1) as connection:
             connection.execute("SELECT * FROM things").fetchone()
         assert 0.1 <= time.monotonic() - began < 3
-
-
-def test_a_read_only_database_reads_one_snapshot_per_block(path: Path) -> None:
-    with closing(sqlite3.connect(path, isolation_level=None)) as writer:
-        writer.execute("PRAGMA journal_mode=WAL")
-        with ReadOnlyDatabase(path).read() as connection:
-            before = connection.execute("SELECT count(*) FROM things").fetchone()[0]
-            writer.execute("INSERT INTO things VALUES (8)")
-            assert connection.execute("SELECT count(*) FROM things").fetchone()[0] == before

@@ -48,22 +48,9 @@ def due(database: Database, now: float, limit: int = -1, **equal: object) -> lis
         return [tuple(row) for row in QUEUE.due(connection, now, limit, **equal)]
 
 
-def next_at(database: Database) -> float | None:
-    with database.read() as connection:
-        return QUEUE.next_at(connection)
-
-
 def row(database: Database) -> dict[str, object]:
     with database.read() as connection:
         return dict(connection.execute("SELECT * FROM tasks WHERE place = 'a' AND number = 1").fetchone())
-
-
-def test_due_rows_are_returned_in_order_up_to_the_limit(database: Database) -> None:
-    assert due(database, 99.9) == []
-    assert due(database, 100) == [("b", 3), ("a", 2), ("a", 1)]
-    assert due(database, 100, 2) == [("b", 3), ("a", 2)]
-    assert due(database, 200, place="a") == [("a", 4), ("a", 2), ("a", 1)]
-    assert next_at(database) == 100
 
 
 def test_a_failed_row_is_due_after_its_gap_and_the_last_failure_returns_false(database: Database) -> None:
@@ -79,14 +66,9 @@ def test_a_failed_row_is_due_after_its_gap_and_the_last_failure_returns_false(da
         "place": "a", "number": 1, "attempts_left_note": "after 2", "tries": 2, "due": 2060.0, "done": 0,
     }  # fmt: skip
     assert due(database, 500) == [("a", 4), ("b", 3), ("a", 2)]
-
-
-def test_a_finished_row_is_never_due(database: Database) -> None:
-    database.write(lambda tx: QUEUE.finish(tx, KEY, 1, done=1))
-    assert ("a", 1) not in due(database, 1e12)
-    assert (row(database)["tries"], row(database)["due"]) == (1, None)
-    database.write(lambda tx: [QUEUE.finish(tx, key, 1, done=1) for key in (("a", 2), ("b", 3), ("a", 4))])
-    assert next_at(database) is None
+    assert due(database, 500, 1, place="a") == [("a", 4)]
+    database.write(lambda tx: QUEUE.finish(tx, KEY, 3, done=1))
+    assert (row(database)["tries"], row(database)["due"]) == (3, None)
 
 
 def explain_due(database: Database, queue: RetryQueue, **equal: object) -> str:
