@@ -41,8 +41,3 @@ def test_the_documented_sms_event_has_the_documented_fields():
     assert sms is not None
     assert sorted(documented(sms)) == sorted(parse_fields(SMS_EVENT))
     assert sms.name_field == "nome_do_evento"
-
-
-def test_get_event_returns_none_for_an_unknown_name():
-    assert events.get_event("queue.wrapup") is None
-    assert events.get_event("CALL.MISSED") is None

@@ -90,11 +90,6 @@ def test_the_meaning_determines_additional_export_columns() -> None:
     assert '"cdrs"."added"' not in plain["currency"].sql
 
 
-def test_an_unknown_meaning_is_rejected():
-    with pytest.raises(ValueError, match="unknown meaning 'fone'"):
-        Field("src", "string", meaning="fone")
-
-
 def test_fields_of_the_same_name_have_the_same_meaning_in_all_resources():
     """Undocumented and nested fields have only a name."""
     meanings = {}

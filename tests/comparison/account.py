@@ -33,8 +33,7 @@ class Account:
     """Records by collection. Tests change them as another client of the platform does.
 
     `lists` holds the records as collections list them. `own_forms` holds, by path, the records whose own path
-    returns another form. `below` holds the subresources by path. `included` holds, by collection and
-    parameter, the list with included members.
+    returns another form. `below` holds the subresources by path.
     """
 
     def __init__(self, platform: ScriptedPlatform) -> None:
@@ -42,7 +41,6 @@ class Account:
         self.dictionaries: dict[str, Any] = {name: [] for name in DICTIONARIES}
         self.own_forms: dict[str, dict[str, Any]] = {}
         self.below: dict[str, list[dict[str, Any]]] = {}
-        self.included: dict[tuple[str, str], list[dict[str, Any]]] = {}
         self._platform = platform
         self.connect()
 
@@ -60,8 +58,7 @@ class Account:
     def _find_body(self, request: Request) -> dict[str, Any] | None:
         path = request.path.strip("/")
         if path in self.lists:
-            include = request.query.get("include", [""])[-1]
-            return list_page(self.included.get((path, include), self.lists[path]), request)
+            return list_page(self.lists[path], request)
         if path in self.dictionaries:
             return {"data": self.dictionaries[path], "total": len(self.dictionaries[path])}
         if request.path in self.below:

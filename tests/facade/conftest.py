@@ -4,8 +4,13 @@ import pytest
 
 from tests.support.application import TestApp
 from tests.support.application import app as own_app  # noqa: F401
-from tests.support.applications.shared_app import module_app, shared_app  # noqa: F401
+from tests.support.applications.shared_app import SharedApp, module_app, shared_app  # noqa: F401
 from tests.support.fake_exchange import NOT_FOUND, FakeExchange
+
+
+@pytest.fixture
+def app(shared_app: SharedApp) -> TestApp:  # noqa: F811
+    return shared_app
 
 
 @pytest.fixture

@@ -10,19 +10,11 @@ from urllib.parse import quote
 import pytest
 
 from tests.support.application import TestApp, running_app
-from tests.support.applications.shared_app import SharedApp
 from tests.support.fake_exchange import read_fixture
 
 CDR = read_fixture("response-cdrs-list-200")["data"][0]
 UNKNOWN_PROPERTY = quote('[{"property":"nothing","operator":"eq","value":1}]')
 INVALID_DATE = quote('[{"property":"calldate","operator":"gt","value":"yesterday"}]')
-
-
-@pytest.fixture
-def app(module_app: SharedApp) -> SharedApp:
-    """The application of the module, empty."""
-    module_app.clear()
-    return module_app
 
 
 @pytest.mark.parametrize(
@@ -116,11 +108,6 @@ def test_a_client_outside_the_facade_gets_json_and_never_the_login_page(
     response = app.client.get(path, headers=headers)
     assert response.status_code == status
     assert set(response.json) == {"message", "errors"}
-
-
-def test_a_browser_outside_the_facade_still_gets_the_login_page(app: TestApp) -> None:
-    response = app.client.get("/nothing", headers={"Accept": "text/html,*/*;q=0.8"})
-    assert (response.status_code, response.headers["Location"]) == (302, "/login?next=%2Fnothing")
 
 
 def test_a_damaged_application_database_is_503_with_what_to_do(tmp_path: Path) -> None:

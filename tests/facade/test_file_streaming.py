@@ -61,11 +61,6 @@ def module_app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedApp]:
         yield app
 
 
-@pytest.fixture
-def app(shared_app: SharedApp) -> TestApp:
-    return shared_app
-
-
 def iter_body(response: Any) -> Iterator[bytes]:
     return iter(response.response)
 
@@ -85,15 +80,6 @@ def test_first_bytes_are_sent_during_the_download_and_the_file_is_archived(app: 
     assert slow_file.path.read_bytes() == SOUND
     second = app.get(URL)
     assert (second.data, second.headers["ETag"]) == (SOUND, f'"{hashlib.sha256(SOUND).hexdigest()}"')
-    assert app.platform.count(URL) == 1
-
-
-def test_two_concurrent_requests_cause_one_download(app: TestApp) -> None:
-    slow_file = SlowFile(app)
-    bodies = [iter_body(app.get(URL)) for _ in range(2)]
-    firsts = [next(body) for body in bodies]
-    slow_file.rest.set()
-    assert [first + b"".join(body) for first, body in zip(firsts, bodies, strict=True)] == [SOUND, SOUND]
     assert app.platform.count(URL) == 1
 
 
@@ -130,14 +116,6 @@ def test_range_request_during_a_download_returns_the_range(
     wait_for(lambda: slow_file.state() == "have", "the file in the table")
 
 
-def test_received_range_is_returned_before_the_download_ends(app: TestApp) -> None:
-    slow_file = SlowFile(app)
-    assert app.get(URL, {**app.headers, "Range": "bytes=0-99"}).data == SOUND[:100]
-    assert slow_file.state() == "wanted"
-    slow_file.rest.set()
-    wait_for(lambda: slow_file.state() == "have", "the file in the table")
-
-
 def test_range_beyond_the_end_is_416_with_the_file_size(app: TestApp) -> None:
     slow_file = SlowFile(app)
     response = app.get(URL, {**app.headers, "Range": "bytes=9999999-"})
@@ -147,15 +125,6 @@ def test_range_beyond_the_end_is_416_with_the_file_size(app: TestApp) -> None:
     wait_for(lambda: slow_file.state() == "have", "the file in the table")
     response = app.get(URL, {**app.headers, "Range": "bytes=9999999-"})
     assert (response.status_code, response.headers["Content-Range"]) == (416, f"bytes */{len(SOUND)}")
-
-
-def test_head_returns_the_length_before_the_download_ends(app: TestApp) -> None:
-    slow_file = SlowFile(app)
-    response = app.client.head(app.base + URL, headers=app.headers)
-    assert (response.status_code, response.data) == (200, b"")
-    assert int(response.headers["Content-Length"]) == len(SOUND)
-    slow_file.rest.set()
-    wait_for(lambda: slow_file.state() == "have", "the file in the table")
 
 
 def test_interrupted_download_gives_a_short_body_and_no_file(app: TestApp) -> None:
@@ -189,12 +158,6 @@ def test_wrong_content_or_length_is_502_without_a_file(app: TestApp, content: by
     assert (response.status_code, response.json["errors"]) == (502, [])
     assert not slow_file.path.exists()
     assert slow_file.state() == "failed"
-
-
-def test_empty_file_is_502(app: TestApp) -> None:
-    app.put("monitors", {**RECORD, "size": None})
-    app.platform.routes[URL] = lambda request, reply: reply.content(b"", "audio/mpeg3")
-    assert app.get(URL).status_code == 502
 
 
 def test_file_of_four_bytes_is_sent(app: TestApp) -> None:

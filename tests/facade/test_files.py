@@ -17,19 +17,12 @@ from integration.exports.query import TRUNCATION_MARKER
 from integration.mirror.sync_state import media_files
 from integration.sqlite.transaction import Transaction
 from tests.support.application import TestApp
-from tests.support.applications.shared_app import SharedApp
-from tests.support.fake_exchange import USER, read_fixture
+from tests.support.fake_exchange import read_fixture
 from tests.support.harness import wait_for
-from tests.support.records import find_record
 
 SOUND = b"\xff\xfb" + bytes(range(256)) * 40
 RECORD = {"id": 1052000001, "timestamp": "2026-09-02 08:45:55", "size": len(SOUND)}
 URL = "/monitors/1052000001.mp3"
-
-
-@pytest.fixture
-def app(shared_app: SharedApp) -> TestApp:
-    return shared_app
 
 
 def archive(app: TestApp, content: bytes = SOUND) -> Path:
@@ -100,17 +93,6 @@ def test_recording_without_a_mirrored_record_is_requested_with_its_record(app: T
     assert app.get(URL).data == SOUND
 
 
-def test_recording_is_passed_through_if_its_record_cannot_be_stored(own_app: TestApp) -> None:
-    record = {**RECORD, "transcript": "Hello. " * 10_000}
-    own_app.platform.respond("/monitors/1052000001", {"data": record, "links": {}})
-    offer(own_app)
-    # SQLite raises the limit to the current size and reports a full disk above it.
-    own_app.mirror_db.run_exclusive(lambda connection: connection.execute("PRAGMA max_page_count = 1"))
-    response = own_app.get(URL)
-    assert (response.status_code, response.data) == (200, SOUND)
-    assert find_record(own_app.mirror_db, "monitors", 1052000001) is None
-
-
 def test_file_missing_on_the_platform_is_404_as_json(app: TestApp) -> None:
     app.put("monitors", RECORD)
     assert app.get(URL).status_code == 404
@@ -162,12 +144,6 @@ def test_key_with_user_scope_gets_only_recordings_of_that_user(app: TestApp) -> 
     app.put("monitors", {**RECORD, "user_id": 8})
     assert app.get(URL, app.add_key("mine", user=7)).status_code == 404
     assert app.get(URL, app.add_key("theirs", user=8)).status_code == 200
-
-
-def test_platform_user_gets_the_refusal_of_the_platform(app: TestApp) -> None:
-    archive(app)
-    app.platform.routes[URL] = lambda request, reply: reply.json({"message": "no", "errors": []}, 403)
-    assert app.get(URL, {"X-Auth-Token": USER}).status_code == 403
 
 
 def test_csv_of_a_user_has_only_that_users_cdrs_and_that_of_an_unknown_user_is_404(app: TestApp) -> None:
@@ -233,28 +209,11 @@ class TestTraces:
         second = app.get(url, {**app.headers, "Range": "bytes=0-3"})
         assert (second.status_code, second.data) == (206, content[:4])
 
-    def test_cdr_and_media_session_of_one_id_have_separate_traces(self, app: TestApp) -> None:
-        for collection in ("cdrs", "msdrs"):
-            app.put(collection, {**CDR, "id": 7})
-            app.platform.routes[f"/{collection}/7.trace"] = lambda request, reply, of=collection: (
-                reply.content(of.encode(), "text/plain")
-            )
-        assert [app.get(f"/{name}/7.trace").data for name in ("cdrs", "msdrs", "cdrs")] == [
-            b"cdrs",
-            b"msdrs",
-            b"cdrs",
-        ]
-
     def test_trace_that_is_json_is_passed_through(self, app: TestApp) -> None:
         app.put("cdrs", CDR)
         url = f"/cdrs/{CDR['id']}.trace"
         app.platform.respond(url, {"data": [{"method": "INVITE"}]})
         assert app.get(url).json == {"data": [{"method": "INVITE"}]}
-
-    def test_trace_missing_on_the_platform_is_404(self, app: TestApp) -> None:
-        app.put("cdrs", CDR)
-        assert app.get(f"/cdrs/{CDR['id']}.pcap").status_code == 404
-        assert app.get("/cdrs/5.pcap").status_code == 404
 
 
 def find_state(app: TestApp) -> str:

@@ -50,6 +50,11 @@ def assert_agreement(app: TestApp, collection: str, record: dict[str, Any]) -> N
 
 
 @pytest.fixture
+def app(own_app: TestApp) -> TestApp:
+    return own_app
+
+
+@pytest.fixture
 def recordings(app: TestApp) -> PlatformCollection:
     return PlatformCollection(app.platform, "monitors", RECORDING)
 
@@ -78,20 +83,6 @@ def test_a_transcript_that_arrives_after_a_read_through_is_shown(
     assert recordings.count_reads(RECORDING_ID) == 1
 
 
-def test_a_transcript_that_arrives_after_its_file_was_fetched_is_shown(
-    app: TestApp, recordings: PlatformCollection
-) -> None:
-    sound = {**RECORDING, "size": len(SOUND)}
-    recordings.add(sound)
-    app.platform.routes[f"/monitors/{RECORDING_ID}.mp3"] = lambda request, reply: reply.content(
-        SOUND, "audio/mpeg"
-    )
-    assert app.get(f"/monitors/{RECORDING_ID}.mp3").data == SOUND
-    recordings.change(RECORDING_ID, transcript="Good morning")
-    sync(app, "monitors")
-    assert_agreement(app, "monitors", {**sound, "transcript": "Good morning"})
-
-
 def test_a_record_read_with_no_cache_is_newer_than_its_list(
     app: TestApp, recordings: PlatformCollection
 ) -> None:
@@ -100,13 +91,6 @@ def test_a_record_read_with_no_cache_is_newer_than_its_list(
     answer = app.get(f"/monitors/{RECORDING_ID}", {**app.headers, "Cache-Control": "no-cache"})
     assert answer.json["data"]["transcript"] == "Good morning"
     assert_agreement(app, "monitors", {**RECORDING, "transcript": "Good morning"})
-
-
-def test_an_own_path_with_fewer_fields_removes_none(app: TestApp, recordings: PlatformCollection) -> None:
-    sync(app, "monitors")
-    recordings.own[RECORDING_ID] = {"id": RECORDING_ID, "duration": 46}
-    app.get(f"/monitors/{RECORDING_ID}", {**app.headers, "Cache-Control": "no-cache"})
-    assert_agreement(app, "monitors", {**RECORDING, "duration": 46})
 
 
 def test_an_own_path_without_additional_fields_is_read_once(app: TestApp) -> None:
@@ -179,17 +163,6 @@ def test_a_changed_list_form_hides_the_older_item_until_it_is_read(
     assert users.count_reads(USER_ID) == reads
 
 
-def test_an_own_path_that_an_interrupted_sync_left_unread_is_read_by_the_next(
-    app: TestApp, users: PlatformCollection
-) -> None:
-    sync(app, "users")
-    users.change(USER_ID, first_name="Anne", ring_time="40")
-    app.put("users", users.listed[USER_ID])
-    sync(app, "users")
-    app.platform.fail()
-    assert app.get(f"/users/{USER_ID}").json["data"]["ring_time"] == "40"
-
-
 def test_undocumented_fields_of_an_own_path_are_found_by_other_records(app: TestApp) -> None:
     """The catalogue knows no field of calllabels that only their own paths return; this platform has one."""
     labels = PlatformCollection(
@@ -216,19 +189,6 @@ def test_a_field_that_the_list_gains_ends_the_item_form(app: TestApp) -> None:
 
 
 # --- writes --------------------------------------------------------------------------------------------
-
-
-def test_a_bulk_change_is_on_the_own_path_at_once(app: TestApp, users: PlatformCollection) -> None:
-    sync(app, "users")
-    answer = app.client.patch(
-        f"{app.base}/users",
-        json=[{"id": USER_ID, "vm_to_email": False, "first_name": "Anne"}],
-        headers=app.add_key("w", "write"),
-    )
-    assert answer.status_code == 200
-    app.platform.fail()
-    changed = app.get(f"/users/{USER_ID}").json["data"]
-    assert (changed["first_name"], changed["vm_to_email"]) == ("Anne", False)
 
 
 def test_an_own_path_that_could_not_be_read_after_a_bulk_change_is_read_later(
@@ -263,23 +223,6 @@ def test_an_item_requested_before_the_list_was_read_does_not_replace_it(
     app.platform.routes[f"/monitors/{RECORDING_ID}"] = respond_late
     app.get(f"/monitors/{RECORDING_ID}", {**app.headers, "Cache-Control": "no-cache"})
     assert_agreement(app, "monitors", {**RECORDING, "transcript": "Good morning"})
-
-
-def test_settings_requested_before_the_list_was_read_are_read_afresh(
-    app: TestApp, movable_clock: Clock, users: PlatformCollection
-) -> None:
-    def respond_late(request: Any, reply: Any) -> None:
-        """Return the settings as they were, after a list that was read later is stored."""
-        reply.json({"data": USER_SETTINGS, "links": {}})
-        movable_clock.advance(5)
-        app.put("users", {**USER, "first_name": "Anne"})
-
-    sync(app, "users")
-    app.platform.routes[f"/users/{USER_ID}"] = respond_late
-    app.get(f"/users/{USER_ID}", {**app.headers, "Cache-Control": "no-cache"})
-    del app.platform.routes[f"/users/{USER_ID}"]
-    users.change(USER_ID, first_name="Anne")
-    assert app.get(f"/users/{USER_ID}").json["data"] == {**USER_SETTINGS, "first_name": "Anne"}
 
 
 # --- an older data_dir ---------------------------------------------------------------------------------
@@ -319,15 +262,3 @@ def test_items_frozen_by_an_older_version_are_hidden(
     changed = app.get(f"/users/{other['id']}")
     assert changed.json["data"] == other
     assert changed.headers["X-Mirror-Complete"] == "false"
-
-
-def test_every_item_of_an_older_version_is_read_by_the_next_sync(
-    app: TestApp, tmp_path: Path, users: PlatformCollection
-) -> None:
-    sync(app, "users")
-    app.product.stop()
-    make_older(tmp_path, ("users", {**USER_SETTINGS, "ring_time": "10"}))
-    app.restart()
-    sync(app, "users")
-    app.platform.fail()
-    assert app.get(f"/users/{USER_ID}").json["data"] == USER_SETTINGS

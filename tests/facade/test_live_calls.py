@@ -85,6 +85,11 @@ def read_mirror_headers(response: requests.Response) -> tuple[str | None, str | 
     return response.headers.get("X-Mirror-Age"), response.headers.get("X-Mirror-Complete")
 
 
+@pytest.fixture
+def app(own_app: TestApp) -> TestApp:
+    return own_app
+
+
 START = "2026-09-02 08:45:50"
 
 
@@ -133,25 +138,6 @@ def test_the_age_counts_from_the_last_poll_or_event(
     assert read_mirror_headers(facade.get(PATH)) == ("3", "true")
 
 
-def test_an_event_delivered_late_does_not_lower_the_age(
-    app: TestApp, facade: LiveCallClient, movable_clock: Clock
-) -> None:
-    app.context.sync_jobs.poll()
-    movable_clock.advance(20)
-    app.event("call.ringing", LEG, "2026-09-02 08:40:00")
-    assert read_mirror_headers(facade.get("/calls")) == ("20", "true")
-
-
-def test_a_poll_is_as_old_as_its_request(app: TestApp, facade: LiveCallClient, movable_clock: Clock) -> None:
-    def respond_slowly(_request: Any, reply: Any) -> None:
-        movable_clock.advance(9)
-        reply.json({"data": [], "total": 0})
-
-    app.platform.routes["/calls"] = respond_slowly
-    app.context.sync_jobs.poll()
-    assert read_mirror_headers(facade.get("/calls")) == ("9", "true")
-
-
 def test_until_the_first_poll_list_and_record_are_read_through(app: TestApp, facade: LiveCallClient) -> None:
     app.event("call.initial", LEG, "2026-09-02 08:45:50")
     list_live(app, RECORD)
@@ -188,22 +174,6 @@ def test_an_unreachable_platform_leaves_the_last_list_with_its_age(
     app.context.sync_jobs.poll()
     assert read_mirror_headers(facade.get("/calls")) == read_mirror_headers(facade.get(PATH)) == ("0", "true")
     assert facade.read_both() == RECORD
-
-
-def test_a_poll_that_an_outage_prevents_counts_as_failed(
-    app: TestApp, facade: LiveCallClient, movable_clock: Clock
-) -> None:
-    app.context.sync_jobs.poll()
-    app.platform.fail()
-    for _ in range(6):
-        movable_clock.advance(45)
-        with pytest.raises(PlatformError):
-            app.context.platform.get("/users", tries=1)
-    requests_before = count_reads(app)
-    with pytest.raises(PlatformError, match="no request to the platform has succeeded"):
-        app.context.sync_jobs.poll()
-    assert count_reads(app) == requests_before
-    assert read_mirror_headers(facade.get("/calls")) == ("270", "false")
 
 
 def test_a_call_that_the_mirror_lacks_is_502_during_an_outage(
@@ -268,14 +238,6 @@ def test_a_call_that_ends_behind_our_back_leaves_list_and_record(
     assert facade.read_both() == RECORD, "an end by inference is reverted"
 
 
-def test_a_new_call_is_requested_once_and_then_listed(app: TestApp, facade: LiveCallClient) -> None:
-    app.context.sync_jobs.poll()
-    app.platform.respond(PATH, {"data": RECORD, "links": {}})
-    assert facade.get(PATH).json()["data"] == RECORD
-    assert facade.read_both() == RECORD
-    assert app.platform.count(PATH) == 1
-
-
 def test_an_unknown_call_is_requested_once_in_five_seconds(
     app: TestApp, facade: LiveCallClient, movable_clock: Clock
 ) -> None:
@@ -338,18 +300,6 @@ def test_a_change_through_the_facade_does_not_freeze_the_record(
     assert app.client.delete(f"{app.base}{PATH}", headers=writer).status_code == 204
     app.platform.respond(PATH, {"message": "Not found", "errors": []}, 404)
     assert facade.read_both() is None
-
-
-def test_the_list_is_filtered_sorted_and_paged_in_the_mirror(app: TestApp, facade: LiveCallClient) -> None:
-    talking = {**RECORD, "id": LEG + 1, "state": "CONNECTED", "connected_at": 1788338762}
-    list_live(app, RECORD, talking)
-    app.context.sync_jobs.poll()
-    condition = '[{"property":"state","operator":"eq","value":"CONNECTED"}]'
-    assert facade.get(f"/calls?filter={condition}").json() == {"data": [talking], "total": 1}
-    response = facade.get("/calls?sort=id&dir=DESC&limit=1&page=2")
-    assert response.json() == {"data": [RECORD], "total": 2}
-    assert facade.get("/calls?sort=nothing").status_code == 400
-    assert count_reads(app) == 1
 
 
 def test_keys_of_one_user_or_other_collections_see_no_live_calls(
@@ -431,26 +381,6 @@ def test_a_failed_request_of_a_new_call_ends_nothing_and_is_not_repeated(
     movable_clock.advance(15)
     app.context.sync_jobs.poll()
     assert facade.read_both() == RECORD
-
-
-def test_a_call_that_ended_first_is_not_requested(app: TestApp, facade: LiveCallClient) -> None:
-    app.context.sync_jobs.poll()
-    app.event("call.ringing", LEG, "2026-09-02 08:45:50")
-    app.event("call.missed", LEG, "2026-09-02 08:45:50")
-    assert live_poll.read_new_legs(app.context) == 0
-    assert app.platform.count(PATH) == 0
-
-
-def test_many_new_calls_are_read_by_one_poll(app: TestApp, facade: LiveCallClient) -> None:
-    app.context.sync_jobs.poll()
-    legs = range(LEG, LEG + 11)
-    for leg in legs:
-        app.event("call.ringing", leg, "2026-09-02 08:45:50")
-    list_live(app, *({**RECORD, "id": leg} for leg in legs))
-    assert live_poll.read_new_legs(app.context) == 1
-    assert [call["clid"] for call in facade.list_calls()] == [RECORD["clid"]] * 11
-    assert live_poll.read_new_legs(app.context) == 0
-    assert count_reads(app) == 2
 
 
 def test_a_webhook_starts_the_request_in_the_running_product(

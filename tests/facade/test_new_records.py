@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 
-from integration.catalogue import get_resource
-from integration.mirror.records import single_record
 from tests.support.application import TestApp
 from tests.support.clock import Clock
 from tests.support.fake_exchange import ADMINISTRATOR, API_KEY, NOT_FOUND, read_fixture
@@ -17,6 +15,11 @@ from tests.support.platform_collection import PlatformCollection
 CDR = read_fixture("response-cdrs-list-200")["data"][0]
 HIGHEST = CDR["id"]
 NEW = {**CDR, "id": HIGHEST + 1}
+
+
+@pytest.fixture
+def app(own_app: TestApp) -> TestApp:
+    return own_app
 
 
 @pytest.fixture
@@ -68,26 +71,6 @@ def test_while_the_platform_is_away_only_new_keys_are_unknown(app: TestApp, cdrs
     assert app.get(f"/cdrs/{HIGHEST - 1}").status_code == 404
     assert app.get(f"/cdrs/{HIGHEST}").json["data"] == CDR
     assert app.get("/cdrs/99999999999999999999").status_code == 404
-
-
-def test_keys_below_the_highest_and_numbers_cost_no_request(app: TestApp, cdrs: PlatformCollection) -> None:
-    """A record that is missing on the platform counts as the highest."""
-    app.put("ddis", {"id": "5", "e164": "442079460001"})
-    assert app.get("/ddis/442079460999").status_code == 404
-    assert app.get(f"/cdrs/{HIGHEST - 1}").status_code == 404
-    app.put("cdrs", NEW)
-    app.mirror_db.write(
-        lambda tx: single_record.mark_missing(tx, get_resource("cdrs"), [NEW["id"]], "2099-01-01 00:00:00")
-    )
-    assert app.get(f"/cdrs/{NEW['id']}").status_code == 404
-    assert app.platform.requests == []
-
-
-def test_a_key_of_an_empty_collection_is_new(app: TestApp) -> None:
-    app.put("contacts")
-    PlatformCollection(app.platform, "contacts", {"id": 7, "first_name": "Grace"})
-    assert app.get("/contacts/7").json["data"] == {"id": 7, "first_name": "Grace"}
-    assert app.get("/contacts/8").status_code == 404
 
 
 def test_parallel_reads_of_a_new_key_cost_one_request(app: TestApp, cdrs: PlatformCollection) -> None:

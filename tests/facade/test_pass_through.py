@@ -35,11 +35,6 @@ def module_app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedApp]:
 
 
 @pytest.fixture
-def app(shared_app: SharedApp) -> TestApp:
-    return shared_app
-
-
-@pytest.fixture
 def send_slowly(app: TestApp, rest: threading.Event) -> Callable[..., None]:
     """Makes the platform send half of the file, and `end` after `rest`."""
 
@@ -68,13 +63,6 @@ def test_first_bytes_are_sent_before_the_file_is_complete(
     assert not rest.is_set()
     rest.set()
     assert first + b"".join(body) == SOUND
-
-
-def test_slow_reader_occupies_no_request_to_the_platform(app: TestApp) -> None:
-    app.platform.routes[URL] = lambda request, reply: reply.content(SOUND, "audio/mpeg")
-    response = app.get(URL, MINE)
-    wait_for(lambda: app.context.platform.budget.active_requests == 0, "the end of the platform's request")
-    assert response.data == SOUND
 
 
 def test_truncated_file_is_shorter_than_its_content_length(

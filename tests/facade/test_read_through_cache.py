@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import quote
 
 import pytest
 
 from integration.sync.plan import PLAN
 from integration.sync.reading.full_sync import run_full_sync
 from tests.support.application import BASE_PATH, TestApp
-from tests.support.applications.shared_app import SharedApp
 
 CODES: dict[str, Any] = {"data": [{"property": "type", "id": "O", "name": "Outbound"}], "total": 1}
 
@@ -22,36 +20,6 @@ TWO: dict[str, Any] = {
     ],
     "total": 2,
 }
-
-
-@pytest.fixture
-def app(shared_app: SharedApp) -> TestApp:
-    return shared_app
-
-
-def test_dictionary_received_as_a_list_is_served_from_the_mirror(app: TestApp) -> None:
-    path = "/cdrs/dictionaries"
-    app.put("cdrs/dictionaries", *TWO["data"])
-    app.platform.fail()
-    response = app.get(path)
-    assert response.json == TWO
-    assert response.headers["X-Mirror-Complete"] == "true"
-    one = quote('[{"property":"id","operator":"eq","value":"I"}]')
-    assert app.get(f"{path}?filter={one}").json == {"data": TWO["data"][1:], "total": 1}
-    assert app.platform.requests == []
-    assert app.get(path, {**app.headers, "Cache-Control": "no-cache"}).status_code == 502
-
-
-def test_dictionary_never_synced_or_of_one_record_is_read_through(app: TestApp) -> None:
-    """The single record may be an object of codes in another envelope."""
-    path = "/cdrs/dictionaries"
-    codes = {"data": {"type": {"O": "Outbound"}}, "links": {}}
-    app.platform.respond(path, codes)
-    app.put("cdrs/dictionaries", *TWO["data"], complete=False)
-    assert app.get(path).json == codes
-    app.put("cdrs/dictionaries", codes["data"])
-    assert app.get(path, {**app.headers, "Cache-Control": "no-cache"}).json == codes
-    assert app.platform.count(path) == 2
 
 
 OBJECT = {"type": {"O": "Outbound"}, "password": {"S": "sms"}}
@@ -149,14 +117,6 @@ def test_list_below_a_record_is_read_through_and_cached_for_outages(app: TestApp
     assert "X-Mirror-Age" in kept.headers
     assert app.get(path + ("&" if "?" in path else "?") + "sort=id").status_code == 502
     assert app.get(path, {**app.headers, "Cache-Control": "no-cache"}).status_code == 502
-
-
-def test_error_response_is_not_cached(app: TestApp) -> None:
-    path = "/contacts/5/cdrs"
-    app.platform.respond(path, {"message": "Access denied", "errors": []}, 403)
-    assert app.get(path).status_code == 403
-    app.platform.fail()
-    assert app.get(path).status_code == 502
 
 
 def test_lists_of_live_calls_are_not_cached(app: TestApp) -> None:

@@ -7,20 +7,14 @@ from typing import Any
 
 import pytest
 
-from integration.core import clock, retry_delays
+from integration.core import clock
 from integration.core.commands import Progress
 from integration.mirror.sync_state import pending_deletions
 from integration.privacy import holds
 from integration.sync.writing.deletion_poller import poll_due
 from tests.support.application import TestApp
-from tests.support.applications.shared_app import SharedApp
 from tests.support.people import CALLER
 from tests.support.records import find_record
-
-
-@pytest.fixture
-def app(shared_app: SharedApp) -> TestApp:
-    return shared_app
 
 
 def make_deletions_due(app: TestApp) -> None:
@@ -126,16 +120,6 @@ def test_pending_deletion_is_polled_until_it_is_done(app: TestApp, writer: dict[
         assert pending_deletions.due(connection, clock.unix() + 1e9) == []
 
 
-def test_pending_deletion_keeps_the_records_that_the_platform_lists_with_ids_as_text(
-    app: TestApp, writer: dict[str, str]
-) -> None:
-    app.put("monitors", {"id": 1}, {"id": 2})
-    app.platform.respond("/monitors/1,2", {"message": "Accepted"}, 202)
-    app.platform.respond("/monitors", {"data": [{"id": "1"}], "total": 1})
-    assert app.client.delete(f"{app.base}/monitors/1,2", headers=writer).status_code == 202
-    assert [record["id"] for record in app.get("/monitors").json["data"]] == [1]
-
-
 def test_pending_deletion_is_polled_after_a_list_with_a_record_without_id(
     app: TestApp, writer: dict[str, str]
 ) -> None:
@@ -167,17 +151,3 @@ def test_deletion_does_not_wait_for_the_back_off_of_background_requests(
     finally:
         own_app.context.platform.close()
     assert find_record(own_app.mirror_db, "monitors", 1) is None
-
-
-@pytest.mark.exhaustive
-def test_pending_deletion_is_abandoned_after_the_last_retry(app: TestApp, writer: dict[str, str]) -> None:
-    app.put("monitors", {"id": 1})
-    app.platform.respond("/monitors/1", {"message": "Accepted"}, 202)
-    app.platform.respond("*", {"message": "down", "errors": []}, 503)
-    assert app.client.delete(f"{app.base}/monitors/1", headers=writer).status_code == 202
-    for _ in retry_delays.DELETIONS:
-        make_deletions_due(app)
-        poll_due(app.context)
-    assert [record["id"] for record in app.get("/monitors").json["data"]] == [1]
-    with app.mirror_db.read() as connection:
-        assert pending_deletions.due(connection, clock.unix() + 1e9) == []

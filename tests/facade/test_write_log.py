@@ -10,17 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import Any
 
-import pytest
-
 from tests.support.application import TestApp
-from tests.support.applications.shared_app import SharedApp
 from tests.support.fake_exchange import read_fixture
 from tests.support.records import find_record, list_writes
-
-
-@pytest.fixture
-def app(shared_app: SharedApp) -> TestApp:
-    return shared_app
 
 
 def test_repeated_idempotency_key_sends_one_call_and_returns_its_response(
@@ -83,30 +75,6 @@ def test_successful_write_is_returned_though_the_write_log_is_locked(
     assert own_app.platform.count("/calls") == 1
 
 
-@pytest.mark.parametrize("table", ["journal", "idempotency"])
-def test_successful_write_is_returned_though_its_result_cannot_be_stored(
-    own_app: TestApp, own_writer: dict[str, str], table: str
-) -> None:
-    refuse = f"CREATE TRIGGER refuse BEFORE UPDATE ON {table} BEGIN SELECT RAISE(ABORT, 'refused'); END"
-    own_app.app_db.write(lambda tx: tx.execute(refuse))
-    own_app.platform.respond("/calls", read_fixture("response-calls-post-201"), 201)
-    headers = {**own_writer, "Idempotency-Key": "abc"}
-    response = own_app.client.post(f"{own_app.base}/calls", json={"to": "1001"}, headers=headers)
-    assert (response.status_code, own_app.platform.count("/calls")) == (201, 1)
-
-
-@pytest.mark.parametrize(("statement", "table"), [("UPDATE", "journal"), ("DELETE", "idempotency")])
-def test_refusal_is_returned_though_it_cannot_be_stored(
-    own_app: TestApp, own_writer: dict[str, str], statement: str, table: str
-) -> None:
-    fail = f"CREATE TRIGGER fail BEFORE {statement} ON {table} BEGIN SELECT RAISE(ABORT, 'refused'); END"
-    own_app.app_db.write(lambda tx: tx.execute(fail))
-    own_app.platform.respond("/calls", {"message": "Limit reached", "errors": []}, 412)
-    headers = {**own_writer, "Idempotency-Key": "abc"}
-    response = own_app.client.post(f"{own_app.base}/calls", json={"to": "1001"}, headers=headers)
-    assert (response.status_code, response.json["message"]) == (412, "Limit reached")
-
-
 def limit_pages(app: TestApp, pages: int) -> None:
     """Limit the size of the application database.
 
@@ -131,14 +99,6 @@ def test_write_that_cannot_be_logged_is_503_and_not_sent(
     )
     limit_pages(own_app, 1_000_000)
     assert own_app.client.post(f"{own_app.base}/calls", json=body, headers=headers).status_code == 201
-
-
-def test_idempotency_key_with_another_query_is_422(app: TestApp, writer: dict[str, str]) -> None:
-    app.platform.respond("/queues/7", {"data": {"id": 7}, "links": {}})
-    headers = {**writer, "Idempotency-Key": "abc"}
-    for query, status in (("", 200), ("?include=users", 422)):
-        response = app.client.patch(f"{app.base}/queues/7{query}", json={"name": "A"}, headers=headers)
-        assert response.status_code == status
 
 
 def test_announcement_is_sent_unchanged_and_its_audio_is_not_logged(

@@ -6,17 +6,11 @@ import pytest
 
 from integration.access import keys
 from tests.support.application import TestApp
-from tests.support.applications.shared_app import SharedApp
 from tests.support.fake_exchange import read_fixture
 
 SMS = read_fixture("response-sms-list-200")["data"][0]
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 EVIL = {"Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site"}
-
-
-@pytest.fixture
-def app(shared_app: SharedApp) -> TestApp:
-    return shared_app
 
 
 def test_invalid_json_is_400_and_too_large_body_is_413(

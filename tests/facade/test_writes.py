@@ -8,18 +8,11 @@ from typing import Any
 import pytest
 
 from tests.support.application import TestApp
-from tests.support.applications.shared_app import SharedApp
 from tests.support.fake_exchange import read_fixture
-from tests.support.people import CALLER
 from tests.support.records import find_record, list_writes
 from tests.support.scripted_server import Server
 
 SMS = read_fixture("response-sms-list-200")["data"][0]
-
-
-@pytest.fixture
-def app(shared_app: SharedApp) -> TestApp:
-    return shared_app
 
 
 def test_written_record_is_mirrored_before_the_response(app: TestApp, writer: dict[str, str]) -> None:
@@ -108,20 +101,6 @@ def test_partial_response_keeps_other_fields_of_the_record(app: TestApp, writer:
     }
 
 
-def test_write_adds_fields_to_a_live_call_from_webhooks(app: TestApp, writer: dict[str, str]) -> None:
-    app.event("call.ringing", 4_300_000_001, "2026-09-02 08:45:55")
-    record = {"id": 4_300_000_001, "state": "CONNECTED", "monitor_state": "A"}
-    app.platform.respond("/calls/4300000001", {"data": record, "links": {}})
-    response = app.client.patch(
-        f"{app.base}/calls/4300000001", json={"monitor_state": "start"}, headers=writer
-    )
-    assert response.status_code == 200
-    stored = find_record(app.mirror_db, "calls", 4_300_000_001)
-    assert stored is not None
-    assert stored["monitor_state"] == "A"
-    assert stored["src"] == CALLER, "fields of the webhook that the response lacks stay"
-
-
 def test_response_with_include_is_replaced_by_a_plain_read(app: TestApp, writer: dict[str, str]) -> None:
     app.put("queues", {"id": 80001, "name": "Support", "users": [1000001, 1000002]})
 
@@ -136,16 +115,6 @@ def test_response_with_include_is_replaced_by_a_plain_read(app: TestApp, writer:
     assert response.status_code == 200
     assert response.json["data"]["users"][0] == {"id": 1000001, "status": False}
     assert find_record(app.mirror_db, "queues", 80001)["users"] == [1000001, 1000002]
-
-
-def test_record_created_with_include_is_read_by_its_own_path(app: TestApp, writer: dict[str, str]) -> None:
-    plain = {"id": 70009, "name": "Sales", "users": [1]}
-    shaped = {**plain, "users": [{"id": 1, "first_name": "Ann"}]}
-    app.platform.respond("/ringgroups", {"data": shaped, "links": {}}, 201)
-    app.platform.respond("/ringgroups/70009", {"data": plain, "links": {}})
-    response = app.client.post(f"{app.base}/ringgroups?include=users", json={"name": "Sales"}, headers=writer)
-    assert response.json["data"] == shaped
-    assert find_record(app.mirror_db, "ringgroups", 70009) == plain
 
 
 def test_subresource_is_not_stored_as_a_record_of_the_collection(

@@ -167,14 +167,6 @@ class TestCommandLine:
         assert not [line for line in site.product.lines if "Traceback" in line]
 
 
-def test_responses_have_a_length_and_no_next_page_header(site: Site) -> None:
-    """The Singer tap stops at X-Next-Page and measures bodies by Content-Length."""
-    for path in ("/cdrs?page=1&limit=10000", "/monitors", "/me"):
-        headers = site.request("GET", path, X_Auth_Token=site.key.partition(":")[2])[2]
-        assert "X-Next-Page" not in headers
-        assert "Content-Length" in headers
-
-
 def test_singer_tap_receives_as_many_records_as_its_limit(site: Site) -> None:
     status, body, headers = site.request(
         "GET",

@@ -10,15 +10,11 @@ from typing import Any
 
 import pytest
 
-from integration.api.document import build_own_paths
 from integration.catalogue import OPERATIONS, list_methods, match
 from integration.catalogue.undocumented_operations import UNDOCUMENTED_OPERATIONS
 from integration.facade.exposure import UNDOCUMENTED_METHODS
-from integration.facade.openapi import reference
 from integration.facade.openapi.document import build_document
-from integration.settings.api_paths import list_base_paths
 from tests.support.application import TestApp, running_app
-from tests.support.fake_exchange import FIXTURES
 
 ALL_OPERATIONS = (*OPERATIONS, *UNDOCUMENTED_OPERATIONS)
 OPERATION_IDS = {
@@ -63,19 +59,6 @@ def iter_operations(api: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, A
             yield method.upper(), path, operation
 
 
-def list_arrays(node: Any) -> list[Any]:
-    """Return the schemas of arrays without `items`."""
-    found: list[Any] = []
-    if isinstance(node, dict):
-        types = node.get("type")
-        is_array = types == "array" or (isinstance(types, list) and "array" in types)
-        found += [node] if is_array and "items" not in node else []
-        found += [inner for value in node.values() for inner in list_arrays(value)]
-    elif isinstance(node, list):
-        found += [inner for value in node for inner in list_arrays(value)]
-    return found
-
-
 def fill_path(path: str) -> str:
     return re.sub(r"\{(\w+)\}", lambda name: EXAMPLES.get(name[1], "x"), path)
 
@@ -105,10 +88,6 @@ def test_operation_ids_are_a_verb_and_the_words_of_the_path(api: dict[str, Any])
     assert all(re.fullmatch(r"[a-z][a-z0-9]*(_[a-z0-9]+)*", name) for name in ids.values())
     for name, expected in OPERATION_IDS.items():
         assert ids[name] == expected
-
-
-def test_every_array_has_items(api: dict[str, Any]) -> None:
-    assert list_arrays(api) == []
 
 
 def test_filter_is_a_text_with_an_example(api: dict[str, Any]) -> None:
@@ -205,54 +184,6 @@ def test_archived_files_are_documented_with_range_requests(api: dict[str, Any]) 
         operation = api["paths"][path]["get"]
         assert "416" in operation["responses"]
         assert "Range" in [parameter["name"] for parameter in operation["parameters"]]
-
-
-def test_the_document_is_built_once_at_its_first_request(
-    app: TestApp, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    built: list[object] = []
-
-    def count(*arguments: Any) -> dict[str, Any]:
-        built.append(arguments)
-        return build_document(*arguments)
-
-    monkeypatch.setattr(reference, "build_document", count)
-    client, headers = app.client, app.headers
-    assert built == []
-    first, second = (client.get("/openapi.json", headers=headers).data for _ in range(2))
-    assert first == second
-    assert built == [(list_base_paths(app.context.settings), 5000, build_own_paths())]
-
-
-def test_codes_are_integers_or_letters(api: dict[str, Any]) -> None:
-    """The specification calls them integers, the platform sends letters or words."""
-    schemas = api["components"]["schemas"]
-    for name, field in (("contact", "type"), ("ddi", "target_type"), ("ring_group", "strategy"),
-                        ("monitor", "sentiment"), ("queue", "language")):  # fmt: skip
-        assert schemas[name]["properties"][field]["type"] == ["integer", "string", "null"], (name, field)
-    assert schemas["contact"]["properties"]["user_id"]["type"] == ["integer", "null"]
-
-
-def test_examples_are_recorded_payloads(api: dict[str, Any]) -> None:
-    fixtures = [json.loads(path.read_text()) for path in Path(FIXTURES).glob("*.json")]
-    shown = [
-        content["example"]
-        for _, _, operation in iter_operations(api)
-        for response in [*operation["responses"].values(), operation.get("requestBody", {})]
-        for content in response.get("content", {}).values()
-        if "example" in content
-    ]
-    assert len(shown) > 20
-    assert all(example in fixtures for example in shown)
-
-
-def test_served_document_lists_the_base_paths(app: TestApp) -> None:
-    response = app.client.get("/openapi.json", headers=app.headers)
-    assert response.status_code == 200
-    assert response.content_type == "application/json"
-    assert [server["url"] for server in response.json["servers"]] == list(
-        list_base_paths(app.context.settings)
-    )
 
 
 def test_page_shows_every_operation_and_loads_no_external_resource(api: dict[str, Any], app: TestApp) -> None:

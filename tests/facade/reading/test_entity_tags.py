@@ -10,7 +10,6 @@ from integration.catalogue import OPERATIONS
 from integration.mirror.sync_state import collection_state
 from tests.support.application import TestApp
 from tests.support.fake_exchange import ADMINISTRATOR, read_fixture
-from tests.support.platform_collection import PlatformCollection
 
 CDR = read_fixture("response-cdrs-list-200")["data"][0]
 USER = read_fixture("response-users-list-200")["data"][0]
@@ -78,13 +77,6 @@ def test_every_change_of_a_list_is_sent(app: TestApp) -> None:
     assert read_changed() == {"data": [], "total": 0}
 
 
-def test_tags_belong_to_one_request(app: TestApp) -> None:
-    app.put("cdrs", CDR, CDR | {"id": CDR["id"] + 1})
-    tag = read(app, "/cdrs?limit=1").headers["ETag"]
-    for path in ("/cdrs", "/cdrs?limit=1&page=2", "/cdrs?limit=1&sort=id&dir=DESC"):
-        assert read(app, path, tag).status_code == 200, path
-
-
 def test_tags_depend_on_what_a_key_sees(app: TestApp) -> None:
     app.put("users", USER)
     app.put("cdrs", CDR | {"user_id": USER["id"]}, CDR | {"id": CDR["id"] + 1, "user_id": USER["id"] + 1})
@@ -100,27 +92,6 @@ def test_tags_depend_on_what_a_key_sees(app: TestApp) -> None:
     assert read(app, "/cdrs", full_tag, headers={"X-Auth-Token": "0" * 40}).status_code == 401
 
 
-def test_a_record_has_a_tag(app: TestApp) -> None:
-    app.put("cdrs", CDR)
-    path = f"/cdrs/{CDR['id']}"
-    tag = read(app, path).headers["ETag"]
-    assert_unchanged(app, path, tag)
-    app.put("cdrs", CDR | {"info": "changed"})
-    changed = read(app, path, tag)
-    assert (changed.status_code, changed.json["data"]["info"]) == (200, "changed")
-
-
-def test_what_changed_on_the_platform_only_is_sent_to_clients_that_read_through(app: TestApp) -> None:
-    app.put("cdrs", CDR)
-    PlatformCollection(app.platform, "cdrs", CDR)
-    fresh = {**app.headers, "Cache-Control": "no-cache"}
-    tag = read(app, "/cdrs", headers=fresh).headers["ETag"]
-    assert read(app, "/cdrs", tag, headers=fresh).status_code == 304
-    PlatformCollection(app.platform, "cdrs", CDR | {"info": "changed"})
-    changed = read(app, "/cdrs", tag, headers=fresh)
-    assert (changed.status_code, changed.json["data"][0]["info"]) == (200, "changed")
-
-
 def test_a_tag_of_the_platform_is_replaced(app: TestApp) -> None:
     headers = {"ETag": 'W/"v1"', "Last-Modified": "Mon, 23 Nov 2026 10:00:00 GMT"}
     app.platform.routes["/calls/7/trace"] = lambda _, reply: reply.json({"data": []}, headers=headers)
@@ -128,13 +99,6 @@ def test_a_tag_of_the_platform_is_replaced(app: TestApp) -> None:
     assert first.headers["ETag"] != 'W/"v1"'
     assert "Last-Modified" not in first.headers
     assert read(app, "/calls/7/trace", 'W/"v1"').status_code == 200
-
-
-def test_a_tag_is_valid_after_a_restart(own_app: TestApp) -> None:
-    own_app.put("cdrs", CDR)
-    tag = read(own_app, "/cdrs").headers["ETag"]
-    own_app.restart()
-    assert_unchanged(own_app, "/cdrs", tag)
 
 
 def test_errors_and_writes_are_not_cached(app: TestApp, writer: dict[str, str]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from integration.access import audit
-from tests.facade.test_files import RECORD, SOUND, URL, archive, offer
+from tests.facade.test_files import SOUND, URL, archive, offer
 from tests.support.application import TestApp
 from tests.support.applications.shared_app import SharedApp
 from tests.support.fake_exchange import USER
@@ -56,13 +56,6 @@ def test_a_client_has_one_entry_per_file_and_hour(app: TestApp) -> None:
         ("key second", "fetched recording", "1052000001"),
         ("key tests", "fetched recording", "1052000001"),
     ]
-
-
-def test_a_recording_that_is_being_downloaded_is_recorded(app: TestApp) -> None:
-    app.put("monitors", RECORD)
-    offer(app)
-    assert app.get(URL, {**app.headers, "Range": "bytes=100-"}).data == SOUND[100:]
-    assert list_entries(app) == [("key tests", "fetched recording", "1052000001")]
 
 
 def test_traces_captures_and_other_files_are_recorded(app: TestApp) -> None:

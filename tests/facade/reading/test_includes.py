@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from tests.support.application import TestApp
-from tests.support.applications.shared_app import SharedApp
 from tests.support.fake_exchange import read_fixture
 
 ANN = {"id": 1000001, "first_name": "Ann", "last_name": "Example", "ext": "1001"}
@@ -28,13 +25,6 @@ INCLUDED_QUEUES = {
     ],
     "total": 1,
 }
-
-
-@pytest.fixture
-def app(module_app: SharedApp) -> SharedApp:
-    """The application of the module, empty."""
-    module_app.clear()
-    return module_app
 
 
 def put_group(app: TestApp, **values: Any) -> None:
@@ -71,17 +61,6 @@ def test_number_that_the_mirror_lacks_is_read_through_and_never_invented(app: Te
     app.platform.fail()
     response = app.get("/ringgroups?include=ddis")
     assert response.json["data"][0]["ddis"] == [MAIN_NUMBER, "442079460009"]
-    assert response.headers["X-Mirror-Complete"] == "false"
-
-
-def test_status_of_agents_is_read_through_without_a_list_of_fields_too(app: TestApp) -> None:
-    app.put("users", ANN, BOB)
-    app.put("queues", {"id": 80001, "name": "Support", "users": [1000001, 1000002]})
-    app.platform.respond("/queues", INCLUDED_QUEUES)
-    assert app.get("/queues?include=users").json == INCLUDED_QUEUES
-    app.platform.fail()
-    response = app.get("/queues?include=users")
-    assert response.json["data"][0]["users"] == [ANN, BOB]
     assert response.headers["X-Mirror-Complete"] == "false"
 
 
@@ -163,19 +142,3 @@ def test_links_that_the_platform_sent_are_kept_until_the_record_changes(app: Tes
     assert app.get("/users/1000001", limited).json["links"] == own_links
     app.put("users", {**ANN, "first_name": "Anne"})
     assert app.get("/users/1000001").json["links"] == own_links
-
-
-def test_links_of_a_live_call_are_kept_from_its_own_path(app: TestApp) -> None:
-    call = {"id": 4278000778, "state": "CONNECTED", "parent_id": None}
-    links = {"user": "/users/1000001"}
-    app.platform.respond("/calls", {"data": [], "total": 0})
-    app.context.sync_jobs.poll()
-    app.platform.respond("/calls/4278000778", {"data": call, "links": links})
-    for _ in range(2):
-        assert app.get("/calls/4278000778").json == {"data": call, "links": links}
-    assert app.platform.count("/calls/4278000778") == 1
-    other = {**call, "id": 4278000777}
-    app.platform.respond("/calls/4278000777", {"data": other, "links": {}})
-    own_link = {"self": f"{app.base}/calls/4278000777"}
-    for _ in range(2):
-        assert app.get("/calls/4278000777").json == {"data": other, "links": own_link}

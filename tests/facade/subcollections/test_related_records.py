@@ -9,14 +9,6 @@ import pytest
 from integration.sync.reading import live_poll
 from tests.facade.subcollections.records import CALL, CDRS, COLLEAGUE, USER, list_ids
 from tests.support.application import TestApp
-from tests.support.applications.shared_app import SharedApp
-
-
-@pytest.fixture
-def app(module_app: SharedApp) -> SharedApp:
-    """The application of the module, empty."""
-    module_app.clear()
-    return module_app
 
 
 @pytest.mark.parametrize(
@@ -47,12 +39,6 @@ def test_related_records_come_from_the_mirror_while_the_platform_is_unreachable(
     assert response.headers["X-Mirror-Complete"] == "true"
     assert int(response.headers["X-Mirror-Age"]) < 60
     assert account.platform.requests == []
-
-
-def test_related_records_are_those_of_their_own_collection(account: TestApp) -> None:
-    assert (
-        account.get(f"/users/{USER}/cdrs").json["data"][0] == account.get("/cdrs/11").json["data"] == CDRS[0]
-    )
 
 
 def test_pager_filter_sort_and_groups_apply_to_related_records(account: TestApp) -> None:
@@ -113,12 +99,6 @@ def test_a_parent_above_all_stored_keys_is_requested_once(account: TestApp) -> N
     assert account.platform.count(unknown) == 2
 
 
-def test_an_unknown_call_is_requested_from_the_platform(account: TestApp) -> None:
-    assert account.get("/calls/77/monitors").status_code == 502
-    account.platform.respond("/calls/77/monitors", {"data": [{"id": 9}], "total": 1})
-    assert account.get("/calls/77/monitors").json == {"data": [{"id": 9}], "total": 1}
-
-
 def test_an_incomplete_collection_is_read_through_and_served_without_the_platform(app: TestApp) -> None:
     app.put("users", {"id": USER})
     app.put("cdrs", *CDRS[:2], complete=False)
@@ -129,14 +109,6 @@ def test_an_incomplete_collection_is_read_through_and_served_without_the_platfor
     partial = app.get(f"{path}?sort=id")
     assert list_ids(partial) == [11]
     assert partial.headers["X-Mirror-Complete"] == "false"
-
-
-def test_no_cache_requests_the_platform(account: TestApp) -> None:
-    path = f"/users/{USER}/cdrs"
-    headers = {**account.headers, "Cache-Control": "no-cache"}
-    assert account.get(path, headers).status_code == 502
-    account.platform.respond(path, {"data": [], "total": 0})
-    assert account.get(path, headers).json == {"data": [], "total": 0}
 
 
 def test_keys_see_what_their_limits_allow(account: TestApp) -> None:

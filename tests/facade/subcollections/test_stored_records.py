@@ -5,11 +5,8 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import quote
 
-import pytest
-
 from tests.facade.subcollections.records import CDRS, USER, list_ids
 from tests.support.application import TestApp
-from tests.support.applications.shared_app import SharedApp
 
 NOTES = [
     {"id": 42, "cdr_id": 11, "text": "Call back <b>tomorrow</b>", "created_at": "2026-11-20 09:05:00"},
@@ -20,13 +17,6 @@ MESSAGES = [
     {"id": 52, "chat_id": 3, "user_id": USER, "from": "operator", "message": "How can we help?"},
     {"id": 53, "chat_id": 4, "user_id": USER, "from": "visitor", "message": "Price list"},
 ]
-
-
-@pytest.fixture
-def app(module_app: SharedApp) -> SharedApp:
-    """The application of the module, empty."""
-    module_app.clear()
-    return module_app
 
 
 def read_through(app: TestApp, path: str, records: list[dict[str, Any]]) -> None:
