@@ -202,9 +202,8 @@ class Product:
         retention_rules.install_gates(
             mirror_db, retention_rules.RetentionLimits(settings.retention), held_records, erasure_gate
         )
-        if erasure_gate:
-            erasure_gate.install(mirror_db)
-            inbox.redact = erasure_gate.filter_webhook
+        erasure_gate.install(mirror_db)
+        inbox.redact = erasure_gate.filter_webhook
         self.health.probe("erasures", partial(erasures.find_problem, app_db, erasure_gate))
         self._webhook_consumer = Consumer("webhooks applied", applier.run, self.health)
         self._callback_consumer = Consumer("call-back list", self._update_callbacks, self.health)

@@ -288,8 +288,6 @@ class _Erasure:
         )
         self._erasure_gate.add(started_at, digests, lengths, ())
         self._store_record_ids(found)
-        self._erasure_gate.install(self._context.mirror_db)
-        self._context.inbox.redact = self._erasure_gate.filter_webhook
         return erasure_id
 
     def _store_record_ids(self, found: FoundData) -> None:

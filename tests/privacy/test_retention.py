@@ -322,7 +322,6 @@ def test_old_chat_messages_of_users_are_deleted_and_stay_deleted(make_retention,
         app.job.run()
     assert threads == {threading.current_thread()}, "the writer parses no unexpired messages"
     app.platform.respond("/users/7/chatmsgs", {"data": messages, "total": 3})
-    app.context.erasure_gate.install(app.mirror_db)  # as after an erasure: both gates apply
     fresh = {**app.headers, "Cache-Control": "no-cache"}
     assert app.get("/users/7/chatmsgs", fresh).json["total"] == 3
     app.platform.fail()

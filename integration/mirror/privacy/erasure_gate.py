@@ -13,7 +13,7 @@ import re
 import sqlite3
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,7 @@ from integration.mirror.records.upsert import get_usable_key
 from integration.mirror.sync_state.media_files import MediaKind, get_record_table
 from integration.settings.data_dir_secrets import load_erasure_key
 from integration.sqlite.database import Database
+from integration.sqlite.transaction import Gate
 
 LEGS_KEY = "legs"
 """Key of the erased leg ids in `ErasureGate.record_keys`.
@@ -201,15 +202,36 @@ class ErasureGate:
     # --- gates -------------------------------------------------------------------------------------
 
     def install(self, mirror_db: Database) -> None:
-        """Install the gates of all tables in `mirror_db`. Repeated calls are safe."""
+        """Install the gates of all tables in `mirror_db`, once and after those of retention."""
         for resource in RESOURCES:
             previous_gate = mirror_db.gates.get(resource.table)
-            if not isinstance(previous_gate, _TableGate):
-                mirror_db.gates[resource.table] = _TableGate(self, resource, previous_gate)
+            mirror_db.gates[resource.table] = partial(self._filter_record, resource, previous_gate)
         previous_gate = mirror_db.gates.get("_below")
-        if not isinstance(previous_gate, _SubresourceGate):
-            mirror_db.gates["_below"] = _SubresourceGate(self, previous_gate, mirror_db)
+        mirror_db.gates["_below"] = partial(self._filter_subresource, mirror_db, previous_gate)
         mirror_db.gates["_answers"] = self._filter_response
+
+    def _filter_record(
+        self, resource: Resource, previous_gate: Gate | None, record: JsonRecord
+    ) -> JsonRecord | None:
+        kept = record if previous_gate is None else previous_gate(record)
+        return kept if kept is None or not self else self.filter_record(resource, kept)
+
+    def _filter_subresource(
+        self, mirror_db: Database, previous_gate: Gate | None, entry: tuple[str, int, str | None]
+    ) -> str | None:
+        collection, key, doc = entry
+        if previous_gate is not None:
+            doc = previous_gate(entry)
+        if doc is None or not self:
+            return doc
+        table = collection.replace("/", "_")
+        if key in self.record_keys.get(table, ()):
+            return None
+        filtered = doc if self._held_records.is_text_held(doc) else remove_number(doc, self._finder)
+        if filtered == doc:
+            return doc
+        with mirror_db.read() as connection:
+            return doc if self._held_records.is_row_held(connection, table, key) else filtered
 
     def filter_record(self, resource: Resource, record: JsonRecord) -> JsonRecord | None:
         """Return the record as it may be stored; None to drop it."""
@@ -260,54 +282,5 @@ class ErasureGate:
     def _is_erased_leg(self, leg: object) -> bool:
         return as_id(leg) in self.record_keys.get(LEGS_KEY, ())
 
-    def filter_subresource(self, collection: str, key: int, doc: str) -> str | None:
-        """Return a subresource as it may be stored; None to drop it."""
-        is_erased = key in self.record_keys.get(collection.replace("/", "_"), ())
-        if is_erased:
-            return None
-        return doc if self._held_records.is_text_held(doc) else remove_number(doc, self._finder)
-
-    def is_parent_held(self, connection: sqlite3.Connection, collection: str, key: int) -> bool:
-        """Return whether the record of a subresource is under legal hold."""
-        return self._held_records.is_row_held(connection, collection.replace("/", "_"), key)
-
     def _filter_response(self, body: bytes) -> bytes | None:
         return None if self._finder.contains_number_in_bytes(body) else body
-
-
-class _SubresourceGate:
-    """Gate of subresources: the previous gate (retention), then the erasure gate."""
-
-    def __init__(
-        self,
-        erasure_gate: ErasureGate,
-        previous_gate: Callable[[tuple[str, int, str | None]], str | None] | None,
-        mirror_db: Database,
-    ) -> None:
-        self._erasure_gate, self._previous_gate, self._mirror_db = erasure_gate, previous_gate, mirror_db
-
-    def __call__(self, entry: tuple[str, int, str | None]) -> str | None:
-        collection, key, doc = entry
-        if self._previous_gate is not None:
-            doc = self._previous_gate(entry)
-        filtered = None if doc is None else self._erasure_gate.filter_subresource(collection, key, doc)
-        if filtered is None or filtered == doc:
-            return filtered
-        with self._mirror_db.read() as connection:
-            return doc if self._erasure_gate.is_parent_held(connection, collection, key) else filtered
-
-
-class _TableGate:
-    """Gate of a table: the previous gate (retention), then the erasure gate."""
-
-    def __init__(
-        self,
-        erasure_gate: ErasureGate,
-        resource: Resource,
-        previous_gate: Callable[[JsonRecord], JsonRecord | None] | None,
-    ) -> None:
-        self._erasure_gate, self._resource, self._previous_gate = erasure_gate, resource, previous_gate
-
-    def __call__(self, record: JsonRecord) -> JsonRecord | None:
-        filtered = record if self._previous_gate is None else self._previous_gate(record)
-        return None if filtered is None else self._erasure_gate.filter_record(self._resource, filtered)
