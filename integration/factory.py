@@ -145,8 +145,11 @@ class Product:
         zone_offsets.update(mirror_db, ZoneInfo(settings.dashboard.timezone))
         rebuild.install(mirror_db, rules)
         change_log.follow_file(mirror_db)
-        mark_unlisted_calls(app_db, mirror_db)
-        opt_outs.mark_unlisted_messages(app_db, mirror_db)
+        try:
+            mark_unlisted_calls(app_db, mirror_db)
+            opt_outs.mark_unlisted_messages(app_db, mirror_db)
+        except StorageError as error:  # Pages work on a full disk too.
+            log.warning("call-backs and opt-outs are not compared with the mirror at this start: %s", error)
         app_changes.follow_file(app_db, mirror_db)
         deliveries.follow_epoch(mirror_db, app_db)
         self.health.provide_fact("due", partial(rebuild.describe_due, mirror_db))

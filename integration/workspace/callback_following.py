@@ -70,13 +70,11 @@ def mark_unlisted_calls(app_db: Database, mirror_db: Database) -> None:
     since = str(row[0])
     if newest is not None:
         since = max(since, clock.utc_text(newest.timestamp() - START_MARGIN_SECONDS))
-
-    def mark(tx: Transaction) -> None:
-        (first,) = tx.execute("SELECT min(id) FROM _calls WHERE started_at >= ?", (since,)).fetchone()
-        if first is not None:
-            due.mark(tx, CALLBACKS.name, [(first, MAX_ID)])
-
-    mirror_db.write(mark)
+    with mirror_db.read() as connection:
+        sql = "SELECT min(id) FROM _calls WHERE started_at >= ?"
+        (first,) = connection.execute(sql, (since,)).fetchone()
+    if first is not None:
+        mirror_db.write(lambda tx: due.mark(tx, CALLBACKS.name, [(first, MAX_ID)]))
 
 
 def update_and_announce(app_db: Database, mirror_db: Database, callback_seconds: int) -> None:

@@ -97,12 +97,10 @@ def mark_unlisted_messages(app_db: Database, mirror_db: Database) -> None:
     with app_db.read() as connection:
         (newest,) = connection.execute("SELECT coalesce(max(at), '') FROM opt_outs").fetchone()
     unlisted = (newest, ALL_TIMES[1])
-
-    def work(tx: Transaction) -> None:
-        if RECEIVED_MESSAGES.list_keys(tx.connection, unlisted, 1):
-            due.mark(tx, RECEIVED_MESSAGES.name, [unlisted])
-
-    mirror_db.write(work)
+    with mirror_db.read() as connection:
+        has_messages = RECEIVED_MESSAGES.list_keys(connection, unlisted, 1)
+    if has_messages:
+        mirror_db.write(lambda tx: due.mark(tx, RECEIVED_MESSAGES.name, [unlisted]))
 
 
 def follow_messages(context: AppContext) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from integration.access import audit
 from integration.core import clock
+from integration.core.errors import StorageFull
 from integration.maintenance.backup import create
 from integration.mirror.derived import due
 from integration.privacy import erase
@@ -120,6 +121,19 @@ def test_opt_outs_that_an_older_backup_lacks_are_listed_again(app: TestApp, tmp_
     shutil.copy(backup / "house.db", tmp_path / "house.db")
     app.restart()
     assert sorted(listed(app)) == [(f"+{NUMBER}", "STOP"), ("+447400123102", "STOP")]
+
+
+def test_a_start_on_a_full_disk_marks_nothing(app: TestApp, monkeypatch: pytest.MonkeyPatch) -> None:
+    receive(app, "STOP")
+    listed(app)
+
+    def fail(*_: object) -> None:
+        raise StorageFull("the disk is full")
+
+    with monkeypatch.context() as full:
+        full.setattr(due, "mark", fail)
+        app.restart()
+    assert listed(app) == [(f"+{NUMBER}", "STOP")]
 
 
 def test_an_erased_number_stays_opted_out_by_its_hash(app: TestApp) -> None:
