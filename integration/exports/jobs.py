@@ -394,22 +394,16 @@ def is_running(connection: sqlite3.Connection, run: ExportRun) -> bool:
     return connection.execute(sql, (run.id,)).fetchone() is not None
 
 
-def list_attempts(
-    connection: sqlite3.Connection, schedule_id: int, limit: int = LOG_LINES
-) -> list[DeliveryAttempt]:
-    """Return the newest `limit` attempts, newest first."""
+def list_attempts(connection: sqlite3.Connection, schedule_id: int) -> list[DeliveryAttempt]:
+    """Return the newest LOG_LINES attempts, newest first."""
     sql = f"SELECT {_ATTEMPT_COLUMNS} FROM export_attempts WHERE schedule_id = ? ORDER BY id DESC LIMIT ?"
-    return [DeliveryAttempt(*row) for row in connection.execute(sql, (schedule_id, limit))]
+    return [DeliveryAttempt(*row) for row in connection.execute(sql, (schedule_id, LOG_LINES))]
 
 
 def list_failing(connection: sqlite3.Connection) -> list[tuple[str, str]]:
     """Return name and error of the schedules that fail and are not paused."""
-    failing = _list_runs(
-        connection,
-        f"j.every IS NOT NULL AND j.paused_at IS NULL AND {_OPEN} AND r.error IS NOT NULL ORDER BY r.period",
-    )
-    oldest = {run.job.id: (run.job.name, run.error or "") for run in reversed(failing)}
-    return [oldest[schedule_id] for schedule_id in sorted(oldest)]
+    statuses = list_statuses(connection, clock.now())
+    return [(status.schedule.name, status.about) for status in statuses if status.state == "failing"]
 
 
 def list_statuses(connection: sqlite3.Connection, now: datetime) -> list[ScheduleStatus]:
