@@ -108,6 +108,7 @@ MIGRATIONS: dict[str, Step] = {
     "settings of dashboard users in one table": person_settings.merge_tables,
     "start of the call-back list": callbacks.drop_position,
     "alert rules during opening hours": rules.add_only_open_column,
+    "hidden columns among settings": person_settings.merge_hidden_columns,
 }
 """Migration steps by name, in order. Every existing house.db records the first one."""
 

@@ -25,6 +25,7 @@ DROPPED = {
     "_cdr_months",
     "_cdr_user_months",
     "dismissals",
+    "hidden_columns",
     "phones",
     "_legs_due",
     "_migrations",
@@ -135,11 +136,13 @@ def test_settings_of_dashboard_users_are_kept(tmp_path: Path) -> None:
             INSERT INTO person_settings VALUES (1, '/calls', '2026-03-01 08:00:00', 'Ann');
             INSERT INTO phones VALUES (1, 10002);
             INSERT INTO dismissals VALUES (1, 'first steps');
+            INSERT INTO hidden_columns VALUES (1, 'calls', 'cost line');
         """)
     OPENERS["house"](path).close()
     with closing(sqlite3.connect(path)) as connection:
         assert dict(connection.execute("SELECT setting, value FROM person_settings WHERE person_id = 1")) == {
             "first steps": "dismissed",
+            "hidden columns": "cost line",
             "name": "Ann",
             "notifications seen": "2026-03-01 08:00:00",
             "phone": "10002",

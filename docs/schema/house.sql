@@ -258,13 +258,6 @@ CREATE TABLE heard (
     person TEXT NOT NULL
 ) STRICT;
 
-CREATE TABLE hidden_columns (
-    person_id INTEGER NOT NULL REFERENCES people (id) ON DELETE CASCADE,
-    page TEXT NOT NULL,
-    columns TEXT NOT NULL,
-    PRIMARY KEY (person_id, page)
-) STRICT, WITHOUT ROWID;
-
 CREATE TABLE idempotency (
     who TEXT NOT NULL,
     key_hash BLOB NOT NULL,

@@ -18,11 +18,11 @@ CREATE TABLE IF NOT EXISTS person_settings (
 ) STRICT, WITHOUT ROWID;
 """
 
-Setting = Literal["name", "start page", "notifications seen", "phone", "first steps"]
+Setting = Literal["name", "start page", "notifications seen", "phone", "first steps", "hidden columns"]
 """`start page`: path of the page after a login. `notifications seen`: time of the newest seen one, UTC text.
 
 `phone`: id of the platform user whose phone rings, for a user without a phone of their own. `first steps`:
-'dismissed'.
+'dismissed'. `hidden columns`: those of the page Calls, separated by spaces.
 """
 
 MAX_NAME_LENGTH = 60
@@ -84,3 +84,13 @@ def merge_tables(schema: Schema) -> None:
         )
     for table in ("former_settings", "phones", "dismissals"):
         schema.table(table).drop(ignore=True)
+
+
+def merge_hidden_columns(schema: Schema) -> None:
+    """Migration: put the hidden columns of the page Calls among the settings."""
+    if schema.table("hidden_columns").exists():
+        schema.execute(
+            "INSERT INTO person_settings SELECT person_id, 'hidden columns', columns FROM hidden_columns"
+            " WHERE page = 'calls' AND columns <> ''"
+        )
+        schema.table("hidden_columns").drop()

@@ -1,4 +1,4 @@
-"""Saved views of pages, column sets of exports, and hidden columns.
+"""Saved views of pages, and column sets of exports.
 
 Users see their own items and shared items of others.
 """
@@ -26,12 +26,6 @@ CREATE TABLE IF NOT EXISTS views (
     at TEXT NOT NULL,
     UNIQUE (person_id, page, name)
 ) STRICT;
-CREATE TABLE IF NOT EXISTS hidden_columns (
-    person_id INTEGER NOT NULL REFERENCES people (id) ON DELETE CASCADE,
-    page TEXT NOT NULL,
-    columns TEXT NOT NULL,
-    PRIMARY KEY (person_id, page)
-) STRICT, WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS column_sets (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     person_id INTEGER REFERENCES people (id) ON DELETE SET NULL,
@@ -180,24 +174,6 @@ def remove(
                 (item_id, person_id, int(include_shared)),
             ).rowcount
             > 0
-        )
-    )
-
-
-def load_hidden_columns(connection: sqlite3.Connection, person_id: int, page: str) -> frozenset[str]:
-    """Return the columns of a page that a user hides."""
-    row = connection.execute(
-        "SELECT columns FROM hidden_columns WHERE person_id = ? AND page = ?", (person_id, page)
-    ).fetchone()
-    return frozenset(row["columns"].split()) if row else frozenset()
-
-
-def save_hidden_columns(app_db: Database, person_id: int, page: str, columns: frozenset[str]) -> None:
-    app_db.write(
-        lambda tx: tx.execute(
-            "INSERT INTO hidden_columns VALUES (?, ?, ?)"
-            " ON CONFLICT DO UPDATE SET columns = excluded.columns",
-            (person_id, page, " ".join(sorted(columns))),
         )
     )
 

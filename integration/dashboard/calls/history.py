@@ -35,7 +35,7 @@ from integration.mirror.page_queries.call_view import (
     parse_view,
 )
 from integration.mirror.page_queries.history import CallFilter, Cursor
-from integration.workspace import call_labels, notes, saved
+from integration.workspace import call_labels, notes, person_settings, saved
 
 blueprint = Blueprint("calls", __name__)
 
@@ -110,7 +110,7 @@ def index() -> str:
         for note in notes.search(connection, view.args.get("q", ""), FOUND_NOTES):
             if note["leg_id"] in call_ids_by_leg:
                 matched[call_ids_by_leg[note["leg_id"]]] = note["text"]
-        hidden_columns = saved.load_hidden_columns(connection, current_person().id, "calls")
+        hidden_columns = person_settings.load(connection, current_person().id, "hidden columns") or ""
         with context.mirror_db.read(seconds=READ_SECONDS) as mirror:
             labels = call_labels.list_used(mirror, connection)
             labels_by_call = call_labels.load_by_call(mirror, connection, call_ids_by_leg)
@@ -118,7 +118,7 @@ def index() -> str:
         "calls",
         "calls.html",
         saved=visible_views,
-        hidden=hidden_columns,
+        hidden=hidden_columns.split(),
         labels=labels,
         labels_of=labels_by_call,
         filters=_active_filters(view, users, page.rows),

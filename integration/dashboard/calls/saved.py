@@ -16,7 +16,7 @@ from integration.dashboard.site import layout
 from integration.dashboard.site.guard import current_person, requires
 from integration.mirror.page_queries.call_view import PARAMETERS
 from integration.sqlite.transaction import Transaction
-from integration.workspace import notes, saved
+from integration.workspace import notes, person_settings, saved
 
 blueprint = Blueprint("views", __name__)
 
@@ -110,6 +110,5 @@ def columns() -> Response:
 def _save_columns() -> None:
     """Store the columns that the form shows, for the current user and all views."""
     shown_columns = set(request.form.getlist("column"))
-    saved.save_hidden_columns(
-        app_context().app_db, current_person().id, PAGE_NAME, frozenset(COLUMNS.keys() - shown_columns)
-    )
+    hidden_columns = " ".join(name for name in COLUMNS if name not in shown_columns)
+    person_settings.save(app_context().app_db, current_person().id, "hidden columns", hidden_columns)
