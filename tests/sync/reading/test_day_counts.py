@@ -48,7 +48,8 @@ def delete_from_mirror(simulated, *keys):
 def test_every_day_of_a_collection_is_verified_by_the_count_of_the_platform(simulated, collection):
     policy = PLAN[collection]
     run_full_sync(simulated.context, policy)
-    assert day_counts.verify_due_days(simulated.context, policy) > 0
+    while day_counts.verify_due_days(simulated.context, policy):
+        pass
     counted = days(simulated, collection)
     for day, count in count_by_day(simulated, collection).items():
         assert (counted[day].total, counted[day].ours) == (count, count)
