@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import click
@@ -38,11 +37,6 @@ _FAULTS_HELP = (fault_specs.__doc__ or "").partition("\n\n")[2]
     " fiction, which text back does not accept as mobile numbers.",
 )
 @click.option("--webhook", metavar="URL", help="Webhook URL; credentials in the URL are sent as Basic.")
-@click.option(
-    "--webhook-ca",
-    type=click.Path(exists=True, dir_okay=False),
-    help="Certificates to trust for the webhook URL.",
-)
 @click.option("--faults", default="", metavar="SPEC", help="Simulated faults; see below.")
 @click.option("--speed", default=1.0, show_default=True, help="Speed factor of simulated calls.")
 @click.option(
@@ -65,7 +59,6 @@ def command(
     office_day: bool,
     assigned_mobiles: bool,
     webhook: str | None,
-    webhook_ca: str | None,
     faults: str,
     speed: float,
     no_traffic: bool,
@@ -102,7 +95,6 @@ def command(
             office_day=office_day,
             assigned_mobiles=assigned_mobiles,
             webhook=webhook,
-            webhook_ca=Path(webhook_ca) if webhook_ca else None,
             faults=faults,
             speed=speed,
             live=not no_traffic,

@@ -94,7 +94,6 @@ def start(
     assigned_mobiles: bool = False,
     speed: float = 1.0,
     webhook: str | None = None,
-    webhook_ca: str | Path | None = None,
     webhook_gaps: tuple[float, ...] = RETRY_GAPS,
     faults: str = "",
     tls_cert: str | Path | None = None,
@@ -120,7 +119,6 @@ def start(
     sender = WebhookSender(
         active_faults,
         url=webhook,
-        ca_file=str(webhook_ca) if webhook_ca else None,
         seed=seed,
         retry_gaps=webhook_gaps,
     )

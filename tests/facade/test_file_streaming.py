@@ -139,14 +139,6 @@ def test_interrupted_download_gives_a_short_body_and_no_file(app: TestApp) -> No
     assert app.get(URL).data == SOUND
 
 
-def test_content_length_comes_from_the_record_if_the_platform_sends_none(app: TestApp) -> None:
-    slow_file = SlowFile(app, content=SOUND[:-1], length=None)
-    response = app.get(URL)
-    slow_file.rest.set()
-    assert int(response.headers["Content-Length"]) == len(SOUND) > len(response.data)
-    assert slow_file.state() == "failed"
-
-
 @pytest.mark.parametrize(
     ("content", "length"),
     [(b"<html>" + SOUND[6:], len(SOUND)), (b"not a sound" + SOUND[11:], len(SOUND)), (SOUND, len(SOUND) - 1)],
@@ -158,24 +150,3 @@ def test_wrong_content_or_length_is_502_without_a_file(app: TestApp, content: by
     assert (response.status_code, response.json["errors"]) == (502, [])
     assert not slow_file.path.exists()
     assert slow_file.state() == "failed"
-
-
-def test_file_of_four_bytes_is_sent(app: TestApp) -> None:
-    app.put("monitors", {**RECORD, "size": None})
-    app.platform.routes[URL] = lambda request, reply: reply.content(SOUND[:4], "audio/mpeg3")
-    assert app.get(URL).data == SOUND[:4]
-    wait_for(lambda: get_state(app) == "have", "the file in the table")
-
-
-def test_fast_reader_waits_and_late_reader_gets_the_complete_file(app: TestApp) -> None:
-    slow_file = SlowFile(app)
-    early = iter_body(app.get(URL))
-    got = b""
-    while len(got) < HALF:
-        got += next(early)
-    late = app.get(URL)
-    slow_file.rest.set()
-    assert got + b"".join(early) == SOUND
-    assert late.data == SOUND
-    assert app.platform.count(URL) == 1
-    wait_for(lambda: slow_file.state() == "have", "the file in the table")

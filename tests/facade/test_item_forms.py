@@ -83,16 +83,6 @@ def test_a_transcript_that_arrives_after_a_read_through_is_shown(
     assert recordings.count_reads(RECORDING_ID) == 1
 
 
-def test_a_record_read_with_no_cache_is_newer_than_its_list(
-    app: TestApp, recordings: PlatformCollection
-) -> None:
-    sync(app, "monitors")
-    recordings.change(RECORDING_ID, transcript="Good morning")
-    answer = app.get(f"/monitors/{RECORDING_ID}", {**app.headers, "Cache-Control": "no-cache"})
-    assert answer.json["data"]["transcript"] == "Good morning"
-    assert_agreement(app, "monitors", {**RECORDING, "transcript": "Good morning"})
-
-
 def test_an_own_path_without_additional_fields_is_read_once(app: TestApp) -> None:
     users = PlatformCollection(app.platform, "users", USER)
     sync(app, "users")
@@ -163,22 +153,6 @@ def test_a_changed_list_form_hides_the_older_item_until_it_is_read(
     assert users.count_reads(USER_ID) == reads
 
 
-def test_undocumented_fields_of_an_own_path_are_found_by_other_records(app: TestApp) -> None:
-    """The catalogue knows no field of calllabels that only their own paths return; this platform has one."""
-    labels = PlatformCollection(
-        app.platform, "calllabels", {"id": 1, "name": "Sale"}, {"id": 2, "name": "Query"}
-    )
-    labels.own = {number: {**record, "color": "red"} for number, record in labels.listed.items()}
-    assert app.get("/calllabels/1").json["data"] == {"id": 1, "name": "Sale", "color": "red"}
-    sync(app, "calllabels")
-    assert [app.get(f"/calllabels/{number}").json["data"] for number in (1, 2, 2)] == [
-        {"id": 1, "name": "Sale", "color": "red"},
-        {"id": 2, "name": "Query", "color": "red"},
-        {"id": 2, "name": "Query", "color": "red"},
-    ]
-    assert labels.count_reads(2) == 1
-
-
 def test_a_field_that_the_list_gains_ends_the_item_form(app: TestApp) -> None:
     users = PlatformCollection(app.platform, "users", USER)
     users.own[USER_ID] = USER_SETTINGS
@@ -189,22 +163,6 @@ def test_a_field_that_the_list_gains_ends_the_item_form(app: TestApp) -> None:
 
 
 # --- writes --------------------------------------------------------------------------------------------
-
-
-def test_an_own_path_that_could_not_be_read_after_a_bulk_change_is_read_later(
-    app: TestApp, users: PlatformCollection
-) -> None:
-    sync(app, "users")
-    app.platform.respond(f"/users/{USER_ID}", {"message": "down", "errors": []}, 503)
-    answer = app.client.patch(
-        f"{app.base}/users",
-        json=[{"id": USER_ID, "vm_to_email": False}],
-        headers=app.add_key("w", "write"),
-    )
-    assert answer.status_code == 200
-    assert app.get(f"/users/{USER_ID}").headers["X-Mirror-Complete"] == "false"
-    del app.platform.routes[f"/users/{USER_ID}"]
-    assert app.get(f"/users/{USER_ID}").json["data"]["vm_to_email"] is False
 
 
 # --- the newer read wins -------------------------------------------------------------------------------

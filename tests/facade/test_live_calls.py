@@ -15,7 +15,6 @@ from integration.core.errors import PlatformError
 from integration.sync.reading import live_poll
 from tests.support.application import TestApp
 from tests.support.clock import Clock
-from tests.support.harness import wait_for
 
 LEG = 4278000101
 PATH = f"/calls/{LEG}"
@@ -176,17 +175,6 @@ def test_an_unreachable_platform_leaves_the_last_list_with_its_age(
     assert facade.read_both() == RECORD
 
 
-def test_a_call_that_the_mirror_lacks_is_502_during_an_outage(
-    app: TestApp, facade: LiveCallClient, movable_clock: Clock
-) -> None:
-    app.context.sync_jobs.poll()
-    app.event("call.ringing", LEG, "2026-09-02 08:45:50")
-    app.event("call.hangup", LEG, "2026-09-02 08:45:52")
-    app.platform.fail()
-    assert facade.get(f"/calls/{LEG + 1}").status_code == 502
-    assert facade.get(PATH).status_code == 404, "the end of this call is known"
-
-
 def test_a_list_that_the_platform_refuses_is_not_served_from_the_mirror(
     app: TestApp, facade: LiveCallClient, movable_clock: Clock
 ) -> None:
@@ -337,32 +325,6 @@ def test_a_call_of_webhooks_gets_the_fields_of_the_platform(
     assert (app.platform.count(PATH), app.platform.count("/calls")) == (1, 1)
 
 
-def test_events_update_a_call_with_values_that_a_strict_parser_rejects(
-    app: TestApp, facade: LiveCallClient, movable_clock: Clock
-) -> None:
-    unusual = {**RECORD, "src_name": "Ann \ud800", "account": 2**70, "tags": [{"name": "vip"}]}
-    app.context.sync_jobs.poll()
-
-    def respond_late(_request: Any, reply: Any) -> None:
-        movable_clock.advance(2)
-        app.event("call.connected", LEG, "2026-09-02 08:45:52", connected_at="2026-09-02 08:45:52")
-        reply.json({"data": unusual, "links": {}})
-
-    app.platform.routes[PATH] = respond_late
-    app.event("call.ringing", LEG, "2026-09-02 08:45:50")
-    live_poll.read_new_legs(app.context)
-    call = facade.read_both()
-    assert call == {**unusual, "state": "CONNECTED", "connected_at": 1788338752}
-    app.event("call.hold", LEG, "2026-09-02 08:46:10")
-    call = facade.read_both()
-    assert call is not None
-    assert {name: call[name] for name in unusual} == {
-        **unusual,
-        "state": "ON_HOLD",
-        "connected_at": 1788338752,
-    }
-
-
 @pytest.mark.parametrize("status", [403, 404, 503])
 def test_a_failed_request_of_a_new_call_ends_nothing_and_is_not_repeated(
     app: TestApp, facade: LiveCallClient, movable_clock: Clock, status: int
@@ -381,15 +343,3 @@ def test_a_failed_request_of_a_new_call_ends_nothing_and_is_not_repeated(
     movable_clock.advance(15)
     app.context.sync_jobs.poll()
     assert facade.read_both() == RECORD
-
-
-def test_a_webhook_starts_the_request_in_the_running_product(
-    app: TestApp, facade: LiveCallClient, movable_clock: Clock
-) -> None:
-    movable_clock.restore()
-    app.product.start()
-    wait_for(lambda: read_mirror_headers(facade.get("/calls"))[1] == "true", "the first poll")
-    list_live(app, RECORD)
-    app.event("call.ringing", LEG, "2026-09-02 08:45:55")
-    wait_for(lambda: facade.list_calls()[0].get("clid") == RECORD["clid"], "the platform's record")
-    assert facade.read_both() is not None

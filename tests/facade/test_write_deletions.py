@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +13,8 @@ from integration.core.commands import Progress
 from integration.mirror.sync_state import pending_deletions
 from integration.privacy import holds
 from integration.sync.writing.deletion_poller import poll_due
-from tests.support.application import TestApp
+from tests.support.application import TestApp, running_app
+from tests.support.fake_exchange import FakeExchange
 from tests.support.people import CALLER
 from tests.support.records import find_record
 
@@ -52,40 +54,6 @@ def test_destructive_deletions_are_rejected_by_default(app: TestApp, writer: dic
         assert response.status_code in (403, 405), path
         assert "destructive" in response.json["message"] or response.status_code == 405
     assert app.platform.requests == []
-
-
-class TestSettings:
-    @pytest.fixture
-    def app(self, own_app: TestApp) -> TestApp:
-        return own_app
-
-    @pytest.fixture
-    def settings(self, settings: dict[str, str], request: pytest.FixtureRequest) -> dict[str, str]:
-        settings.update(request.param)
-        return settings
-
-    @pytest.mark.parametrize("settings", [{"facade__destructive": "true"}], indirect=True)
-    def test_destructive_deletions_can_be_allowed(self, app: TestApp) -> None:
-        app.put("cdrs", {"id": 1})
-        app.platform.routes["/cdrs"] = lambda request, reply: reply.content(b"", "text/plain", 204)
-        assert app.client.delete(f"{app.base}/cdrs", headers=app.add_key("w", "write")).status_code == 204
-        assert app.get("/cdrs").json == {"data": [], "total": 0}
-
-    @pytest.mark.parametrize("settings", [{"sync__on_platform_delete": "delete"}], indirect=True)
-    @pytest.mark.parametrize("status", [204, 202])
-    def test_rows_of_deleted_records_are_deleted_except_under_legal_hold(
-        self, app: TestApp, status: int
-    ) -> None:
-        hold = {"kind": "number", "what": f"+{CALLER}", "reason": "claim 17"}
-        holds.set_hold(app.context, hold, Progress(lambda _: None, lambda: True))
-        app.put("monitors", {"id": 1, "src": CALLER}, {"id": 2, "src": "447700900456"}, {"id": 3})
-        app.platform.routes["/monitors/1,2"] = lambda request, reply: reply.content(b"", "text/plain", status)
-        app.platform.respond("/monitors", {"data": [], "total": 0})
-        response = app.client.delete(f"{app.base}/monitors/1,2", headers=app.add_key("w", "write"))
-        assert response.status_code == status
-        assert [record["id"] for record in app.get("/monitors").json["data"]] == [3]
-        with app.mirror_db.read() as connection:
-            assert [row[0] for row in connection.execute("SELECT id FROM monitors ORDER BY id")] == [1, 3]
 
 
 def test_pending_deletion_is_polled_until_it_is_done(app: TestApp, writer: dict[str, str]) -> None:
@@ -151,3 +119,28 @@ def test_deletion_does_not_wait_for_the_back_off_of_background_requests(
     finally:
         own_app.context.platform.close()
     assert find_record(own_app.mirror_db, "monitors", 1) is None
+
+
+def test_destructive_deletions_can_be_allowed(tmp_path: Path, platform: FakeExchange) -> None:
+    with running_app(tmp_path, platform=platform, facade__destructive="true") as app:
+        app.put("cdrs", {"id": 1})
+        platform.routes["/cdrs"] = lambda request, reply: reply.content(b"", "text/plain", 204)
+        assert app.client.delete(f"{app.base}/cdrs", headers=app.add_key("w", "write")).status_code == 204
+        assert app.get("/cdrs").json == {"data": [], "total": 0}
+
+
+@pytest.mark.parametrize("status", [204, 202])
+def test_rows_of_deleted_records_are_deleted_except_under_legal_hold(
+    tmp_path: Path, platform: FakeExchange, status: int
+) -> None:
+    with running_app(tmp_path, platform=platform, sync__on_platform_delete="delete") as app:
+        hold = {"kind": "number", "what": f"+{CALLER}", "reason": "claim 17"}
+        holds.set_hold(app.context, hold, Progress(lambda _: None, lambda: True))
+        app.put("monitors", {"id": 1, "src": CALLER}, {"id": 2, "src": "447700900456"}, {"id": 3})
+        platform.routes["/monitors/1,2"] = lambda request, reply: reply.content(b"", "text/plain", status)
+        platform.respond("/monitors", {"data": [], "total": 0})
+        response = app.client.delete(f"{app.base}/monitors/1,2", headers=app.add_key("w", "write"))
+        assert response.status_code == status
+        assert [record["id"] for record in app.get("/monitors").json["data"]] == [3]
+        with app.mirror_db.read() as connection:
+            assert [row[0] for row in connection.execute("SELECT id FROM monitors ORDER BY id")] == [1, 3]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.application import TestApp
-from tests.support.fake_exchange import read_fixture
+from tests.support.application import TestApp, running_app
+from tests.support.fake_exchange import FakeExchange, read_fixture
 from tests.support.records import find_record, list_writes
 from tests.support.scripted_server import Server
 
@@ -163,24 +164,6 @@ def test_records_of_a_bulk_patch_are_refreshed(app: TestApp, writer: dict[str, s
     assert find_record(app.mirror_db, "contacts", 5) == {"id": 5, "group_name": "B"}
 
 
-class TestSettings:
-    @pytest.fixture
-    def app(self, own_app: TestApp) -> TestApp:
-        return own_app
-
-    @pytest.fixture
-    def settings(self, settings: dict[str, str], request: pytest.FixtureRequest) -> dict[str, str]:
-        settings.update(request.param)
-        return settings
-
-    @pytest.mark.parametrize("settings", [{"facade__writes": "false"}], indirect=True)
-    def test_writes_can_be_switched_off(self, app: TestApp) -> None:
-        response = app.client.post(f"{app.base}/sms", json={}, headers=app.add_key("w", "write"))
-        assert response.status_code == 403
-        assert "facade.writes" in response.json["message"]
-        assert app.platform.requests == []
-
-
 def test_record_with_list_form_and_item_form_is_stored_in_both(app: TestApp, writer: dict[str, str]) -> None:
     app.put("queues", {"id": 80001, "name": "Old", "ring_time": 15})
     made = {"id": 80002, "name": "New", "ring_time": 20, "users": [1000001], "ddis": []}
@@ -194,3 +177,11 @@ def test_record_with_list_form_and_item_form_is_stored_in_both(app: TestApp, wri
     app.client.patch(f"{app.base}/queues/80002", json={"name": "Newer"}, headers=writer)
     assert app.get("/queues").json["data"][1] == {"id": 80002, "name": "Newer", "ring_time": 20}
     assert app.get("/queues/80002").json["data"] == changed
+
+
+def test_writes_can_be_switched_off(tmp_path: Path, platform: FakeExchange) -> None:
+    with running_app(tmp_path, platform=platform, facade__writes="false") as app:
+        response = app.client.post(f"{app.base}/sms", json={}, headers=app.add_key("w", "write"))
+        assert response.status_code == 403
+        assert "facade.writes" in response.json["message"]
+        assert platform.requests == []

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -49,13 +48,6 @@ def test_background_requests_leave_a_slot_for_interactive_requests():
                 second.result(30)
 
 
-def test_an_interactive_request_fails_if_no_slot_becomes_free():
-    budget = Budget(600, 1)
-    with budget.turn(INTERACTIVE, 1), pytest.raises(PlatformUnreachable, match="busy"):
-        with budget.turn(INTERACTIVE, 0.05):
-            pass
-
-
 def test_failures_halve_the_rate_and_successes_restore_it(stopped_clock):
     budget = Budget(600, 4)
     budget.record_failure()
@@ -78,11 +70,3 @@ def test_background_requests_pause_for_retry_after(stopped_clock):
         pass
     stopped_clock.advance(2)
     assert budget.delay() == 0
-
-
-def test_closing_ends_a_waiting_request():
-    budget = Budget(1, 1)
-    spend(budget, 1)
-    threading.Timer(0.05, budget.close).start()
-    with pytest.raises(PlatformUnreachable, match="stopping"):
-        spend(budget, 1)

@@ -34,23 +34,6 @@ def test_many_failures_within_a_short_time_do_not_open_the_circuit(at):
     assert breaker.open_since is None
 
 
-def test_time_before_the_first_failure_does_not_open_the_circuit(at):
-    breaker = Circuit()
-    at(3600)
-    fail(breaker, 100)
-    assert breaker.open_since is None
-
-
-def test_occasional_successes_keep_the_circuit_closed(at):
-    breaker = Circuit()
-    for second in range(300):
-        at(second)
-        breaker.record_failure()
-        if second % 10 == 0:
-            breaker.record_success()
-    assert breaker.open_since is None
-
-
 def test_an_open_circuit_admits_single_probes_after_growing_gaps(at):
     breaker = Circuit()
     breaker.record_failure()

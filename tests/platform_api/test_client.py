@@ -8,7 +8,6 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-import trustme
 
 from integration.core.errors import (
     CredentialsRefused,
@@ -18,10 +17,8 @@ from integration.core.errors import (
     PlatformUnreachable,
 )
 from integration.outbound import exchange
-from integration.platform_api import client
 from integration.platform_api.budget import INTERACTIVE
 from integration.platform_api.large_bodies import FREE_BYTES, LargeBodyTurn
-from integration.simulator import embed
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 
@@ -59,13 +56,6 @@ def test_credentials_of_a_client_are_sent_in_their_own_header_only(server, make,
     assert "a" * 40 not in json.dumps(headers)
 
 
-def test_a_response_has_the_time_of_the_platform(server, make):
-    server.routes["*"] = lambda request, reply: reply.json({"data": {}})
-    response = make().get("/ping")
-    assert response.date is not None
-    assert abs(response.date.timestamp() - time.time()) < 60
-
-
 @pytest.mark.parametrize("status", [500, 502, 503, 429])
 def test_a_get_is_retried_until_it_succeeds(server, make, status):
     def route(request, reply):
@@ -94,21 +84,6 @@ def test_a_get_fails_after_its_tries(server, make):
     with pytest.raises(PlatformBroken):
         platform.get("/cdrs", tries=3)
     assert len(server.requests) == before + 1, "an unreachable platform gets one try"
-
-
-def test_a_retry_waits_for_retry_after(server, make):
-    times = []
-
-    def route(request, reply):
-        times.append(time.monotonic())
-        if len(times) == 1:
-            reply.json({"message": "slow down"}, 429, {"Retry-After": "1"})
-        else:
-            reply.json(page())
-
-    server.routes["*"] = route
-    make().page("cdrs", priority=INTERACTIVE)
-    assert times[1] - times[0] >= 0.99
 
 
 def test_a_long_retry_after_is_an_error_and_pauses_background_requests(server, make):
@@ -169,12 +144,6 @@ def test_a_write_is_never_retried(server, make, method):
     with pytest.raises(PlatformUnreachable):
         platform.send(method, "/cut", {"to": "442079460001"})
     assert len(server.requests) == 2
-
-
-def test_without_check_any_status_is_returned(server, make):
-    server.routes["*"] = lambda request, reply: reply.json({"message": "no phone"}, 412)
-    response = make().send("POST", "/calls", {"to": "1"}, check=False)
-    assert (response.status, json.loads(response.body)) == (412, {"message": "no phone"})
 
 
 def test_status_301_is_success_for_patch_and_an_error_for_get(server, make):
@@ -244,60 +213,11 @@ def test_a_slow_response_ends_at_the_deadline_of_the_request(server, make, part)
     assert 0.5 < time.monotonic() - begin < 20
 
 
-def test_a_response_can_take_its_timeout_and_a_download_only_the_read_timeout(
-    server, make, monkeypatch, tmp_path
-):
-    def late(request, reply):
-        server.stopping.wait(0.4)
-        reply.json({"message": "rung"})
-
-    server.routes["*"] = late
-    monkeypatch.setattr(client, "READ_SECONDS", 0.1)
-    platform = make(timeout=0.2)
-    assert platform.send("POST", "/leadcalls", {}, seconds=5).status == 200
-    with pytest.raises(PlatformUnreachable, match="in time"):
-        platform.download("/monitors/1.mp3", tmp_path / "1.mp3", seconds=5)
-
-
-def test_a_response_above_the_size_limit_is_an_error(server, make, monkeypatch):
-    monkeypatch.setattr("integration.platform_api.session.JSON_LIMIT", 1000)
-    server.routes["*"] = lambda request, reply: reply.json(
-        {"data": [{"id": 1, "text": "x" * 2000}], "total": 1}
-    )
-    with pytest.raises(PlatformBroken, match="larger"):
-        make().get("/cdrs", tries=1)
-
-
 def test_a_refused_connection_is_reported(make):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         with pytest.raises(PlatformUnreachable, match="refuses connections"):
             make(base_url=f"http://127.0.0.1:{taken.getsockname()[1]}").get("/cdrs", tries=1)
-
-
-def test_an_unknown_host_is_reported(make):
-    with pytest.raises(PlatformUnreachable, match="cannot be resolved"):
-        make(base_url="http://unknown.invalid/v1.2").get("/cdrs", tries=1)
-
-
-def test_only_certificate_authorities_of_the_system_are_trusted(make, monkeypatch, tmp_path):
-    authority = trustme.CA()
-    issued = authority.issue_cert("127.0.0.1")
-    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
-    issued.private_key_and_cert_chain_pem.write_to_path(tmp_path / "server.pem")
-    simulator = embed.start(cdrs=1, tls_cert=tmp_path / "server.pem", tls_key=tmp_path / "server.pem")
-    try:
-        options = {
-            "base_url": simulator.url,
-            "user_id": str(simulator.admin.id),
-            "api_key": simulator.admin.api_key,
-        }
-        with pytest.raises(PlatformUnreachable, match="no secure connection"):
-            make(**options).get("/me", tries=1)
-        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
-        assert make(**options).get("/me").status == 200
-    finally:
-        simulator.stop()
 
 
 def test_concurrent_requests_are_limited_to_max_concurrency(server, make):

@@ -1,13 +1,12 @@
 from __future__ import annotations
 
-import gzip
 import hashlib
 import time
 
 import pytest
 
 from integration.core import atomic_files
-from integration.core.errors import PlatformBroken, PlatformError, PlatformRefused, PlatformUnreachable
+from integration.core.errors import PlatformBroken, PlatformUnreachable
 from integration.platform_api import downloads, file_types
 
 SOUND = b"\xff\xfb\x90\x64" + bytes(range(256)) * 400
@@ -77,27 +76,6 @@ def test_a_wrong_file_is_not_stored(server, fetch, fault, sized):
     assert fetch().size == len(SOUND)
 
 
-def test_only_a_truncated_file_counts_as_a_failure_of_the_platform(server, make, tmp_path):
-    platform = make()
-    server.routes["*"] = lambda request, reply: reply.content(b"not a recording at all", KIND)
-    with pytest.raises(downloads.WrongFile):
-        platform.download(
-            "/monitors/7.mp3", tmp_path / "7.mp3", downloads.Expected(check_head=file_types.check_mp3_head)
-        )
-    assert (platform.unreachable_since, platform.budget.per_minute) == (None, 600)
-    server.routes["*"] = lambda request, reply: reply.raw(WRONG["a chunk cut"], close=True)
-    with pytest.raises(PlatformBroken):
-        platform.download("/monitors/7.mp3", tmp_path / "7.mp3")
-    assert platform.unreachable_since is not None
-
-
-def test_a_compressed_response_is_stored_decompressed(server, fetch):
-    packed = gzip.compress(SOUND)
-    head = HEAD + b"Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(packed)
-    server.routes["*"] = lambda request, reply: reply.raw(head + packed, close=True)
-    assert fetch().sha256 == hashlib.sha256(SOUND).hexdigest()
-
-
 def test_a_file_without_a_length_needs_two_equal_downloads(server, fetch):
     complete = HEAD + b"Connection: close\r\n\r\n" + SOUND
     responses = iter([complete[:-10], complete, complete, complete])
@@ -128,22 +106,6 @@ def test_a_file_without_a_length_and_with_a_truncated_end_is_refused_until_the_p
         fetch(size=None, check_end=fails_after(7), accepted_problem=str(caught.value))
     found = fetch(size=None, check_end=fails_after(9), accepted_problem=str(caught.value))
     assert (found.size, found.doubt) == (len(SOUND), "the file seems to be cut: no end after 9")
-
-
-def test_a_file_with_its_announced_length_is_stored_with_a_doubt_about_its_end(server, fetch):
-    server.routes["*"] = lambda request, reply: reply.content(SOUND, KIND)
-    found = fetch(size=None, check_end=fails_after(9))
-    assert (found.size, found.doubt) == (len(SOUND), "the file seems to be cut: no end after 9")
-
-
-@pytest.mark.parametrize(
-    ("status", "error"), [(404, PlatformRefused), (503, PlatformBroken), (206, PlatformError)]
-)
-def test_another_status_is_an_error_not_a_file(server, fetch, status, error):
-    server.routes["*"] = lambda request, reply: reply.content(SOUND, KIND, status)
-    with pytest.raises(error):
-        fetch()
-    assert names(fetch.folder) == []
 
 
 def test_a_slow_download_ends_at_the_deadline_and_leaves_no_file(server, fetch):

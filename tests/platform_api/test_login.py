@@ -61,18 +61,6 @@ def test_twenty_threads_with_an_expired_token_log_in_once(login_endpoint, login)
         assert login_endpoint.login_count == expiry
 
 
-def test_a_write_with_an_expired_token_is_sent_after_a_login(login_endpoint, login):
-    platform = login()
-    platform.get("/me")
-    login_endpoint.expire()
-    assert platform.send("POST", "/calls", {"to": "1001"}).status == 200
-    assert login_endpoint.login_count == 2
-
-
-def test_a_login_needs_no_second_slot(login_endpoint, login):
-    assert login(max_concurrency=1).get("/cdrs").status == 200
-
-
 def test_logins_pause_after_three_tries_with_a_wrong_password(server, login, movable_clock):
     server.routes["/v1.2/login"] = lambda request, reply: reply.json(
         {"message": "Invalid email and/or password.", "errors": []}, 400

@@ -58,34 +58,6 @@ def test_recordings_and_voicemail_belong_to_cdrs(world):
         assert cdr["type"] != "M" or not cdr["billsec"]
 
 
-def test_paths_below_a_user_return_records_of_that_user(world):
-    for user in (1000001, 1000002):
-        assert world.rows(f"/users/{user}/cdrs") == [r for r in world.rows("/cdrs") if r["user_id"] == user]
-        assert {row["user_id"] for row in world.rows(f"/users/{user}/contacts")} <= {None, user}
-        chats = [row["id"] for row in world.rows("/chats") if row["operator_id"] == user]
-        assert ids(world, f"/users/{user}/chatmsgs", "chat_id") == set(chats)
-
-
-def test_an_sms_thread_has_both_directions_at_both_paths(world):
-    sms = next(row for row in world.rows("/sms") if row["user_id"] and row["type"] == "O")
-    path = f"/users/{sms['user_id']}/smsthreads/{sms['from']}/{sms['to']}"
-    thread = world.rows(path)
-    assert sms in thread
-    assert {frozenset((row["from"], row["to"])) for row in thread} == {frozenset((sms["from"], sms["to"]))}
-    assert thread == sorted(thread, key=lambda row: row["created_at"])
-    other = path.replace("smsthreads", "sms/threads").replace(sms["to"], "+" + sms["to"])
-    assert world.rows(other) == thread
-
-
-def test_cdrs_of_a_contact_are_the_cdrs_with_its_numbers(world):
-    cdrs = world.rows("/cdrs")
-    contact = max(
-        world.rows("/contacts"), key=lambda c: sum(cdr["src"] in (c["mobile"], c["tel"]) for cdr in cdrs)
-    )
-    own = [cdr for cdr in cdrs if {cdr["src"], cdr["dst"]} & ({contact["mobile"], contact["tel"]} - {None})]
-    assert world.rows(f"/contacts/{contact['id']}/cdrs") == own != []
-
-
 def test_a_cdr_has_as_many_notes_as_its_count(world):
     noted = [cdr for cdr in world.rows("/cdrs") if cdr["nb_notes"]]
     assert noted

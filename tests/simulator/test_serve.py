@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 import requests
-import trustme
 
 from tests.support import fork_server
 from tests.support.child_processes import PATIENCE
@@ -62,27 +61,6 @@ def test_a_stop_by_a_signal_that_another_thread_receives(launch):
     read_printed_lines(process)
     os.kill(find_other_thread(process.pid), signal.SIGTERM)
     assert process.popen.wait(PATIENCE) == 0
-
-
-def test_the_process_serves_https(launch, tmp_path):
-    authority = trustme.CA()
-    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
-    certificate = authority.issue_cert("127.0.0.1")
-    certificate.private_key_pem.write_to_path(tmp_path / "key.pem")
-    certificate.cert_chain_pems[0].write_to_path(tmp_path / "cert.pem")
-    printed = read_printed_lines(
-        launch(
-            "--no-traffic", "--tls-cert", str(tmp_path / "cert.pem"), "--tls-key", str(tmp_path / "key.pem")
-        )
-    )
-    assert printed["Simulator"].startswith("https://")
-    response = requests.get(
-        printed["Simulator"] + "/cdrs?limit=100",
-        headers={"X-Auth-Token": printed["API key"]},
-        verify=str(tmp_path / "ca.pem"),
-        timeout=30,
-    )
-    assert response.json()["total"] > 50
 
 
 @pytest.mark.exhaustive

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import re
-import zlib
 from typing import Any
 
 import pytest
@@ -53,29 +52,6 @@ def test_platform_json_is_read_in_every_unicode_encoding(app: TestApp, encoding:
     )
     with pytest.raises(Exception, match="Limited"):
         app.context.platform.get("/contacts")
-
-
-def test_the_charset_of_a_content_type_applies_to_text_that_is_not_utf8(app: TestApp) -> None:
-    kind = "application/json; charset=ISO-8859-1"
-    for number, encoding in enumerate(("iso-8859-1", "utf-8"), 1000002):
-        app.platform.routes[f"/users/{number}"] = sends({"data": USER | {"id": number}}, encoding, kind)
-        assert app.context.platform.item(f"/users/{number}").values["first_name"] == "Zoë"
-
-
-def test_a_compressed_response_is_read_if_it_was_requested(app: TestApp) -> None:
-    body = json.dumps({"data": USER}).encode()
-
-    def respond(encoding: str, content: bytes) -> None:
-        app.platform.routes["/users/1000002"] = lambda _request, reply: reply.content(
-            content, "application/json", headers={"Content-Encoding": encoding}
-        )
-
-    for encoding, content in (("gzip", gzip.compress(body)), ("deflate", zlib.compress(body))):
-        respond(encoding, content)
-        assert app.context.platform.item("/users/1000002").values["first_name"] == "Zoë"
-    respond("br", b"\x0b\x02\x80{}\x03")
-    with pytest.raises(Exception, match="compressed its response with br"):
-        app.context.platform.item("/users/1000002", tries=1)
 
 
 @pytest.mark.parametrize("encoding", [*ENCODINGS, "iso-8859-1"])

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 import requests
 
-from integration.alerts import notification_log
 from integration.alerts.rules import Finding, save_findings
 from integration.core import clock
 from integration.core.errors import PlatformError
@@ -28,25 +27,6 @@ from tests.support.people import BOB
 
 PAGE = (ROOT / "docs" / "metrics.md").read_text("utf-8")
 DOCUMENTED = re.compile(r"^\| `(\w+)` \| (\w+) \| (.*?) \| (.+?) \|$", re.M)
-SMALL_TABLES = {
-    "_walks": "a row for each collection",
-    "_media_tally": "a row for each kind and state",
-    "_due": "ranges",
-    "r": "a row for each period of a schedule and each file of exports.keep_days",
-    "alert_findings": "a row for each current alert",
-    "losses": "a row for each loss of webhooks",
-    "erasures": "a row for each erased number",
-    "j": "export jobs",
-    "event_subscriptions": "at most 20",
-    "text_back_rules": "at most 20",
-    "text_back_state": "one row",
-}
-"""Tables that a scrape may read entirely."""
-PARTIAL_INDEXES = (
-    "inbox_troubled", "_calls_open", "_coverage_gaps", "alert_log_waiting", "export_runs_open",
-    "event_attempts_set_aside",
-)  # fmt: skip
-"""Indexes that a scrape may read entirely: of rows that need attention."""
 
 
 @pytest.fixture(scope="module")
@@ -153,11 +133,6 @@ def test_sizes_are_those_of_the_files(scraped_app: TestApp) -> None:
     assert re.search(r"^switchroom_disk_free_bytes [1-9]", scrape(scraped_app), re.M)
 
 
-def test_the_build_info_has_the_versions_and_the_commit(scraped_app: TestApp) -> None:
-    versions = r'commit="(?:[0-9a-f]{12}|unknown)",python="3\.\d+\.\d+\S*",sqlite="3\.[\d.]+",version="\d\S*"'
-    assert re.search(rf"^switchroom_build_info\{{{versions}\}} 1\.0$", scrape(scraped_app), re.M)
-
-
 def test_the_page_lists_every_metric(scraped_app: TestApp) -> None:
     text = scrape(scraped_app) + requests.get(f"{scraped_app.url}/metrics", timeout=20).text
     kinds = dict(re.findall(r"^# TYPE (switchroom_\w+) (\w+)$", text, re.M))
@@ -175,35 +150,6 @@ def test_the_page_lists_every_metric(scraped_app: TestApp) -> None:
 def test_promtool_accepts_names_and_format(scraped_app: TestApp) -> None:
     checked = run_tool("promtool", "check", "metrics", text=requests.get(f"{scraped_app.url}/metrics").text)
     assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", "")
-
-
-def test_a_scrape_reads_no_table_of_records_entirely(scraped_app: TestApp) -> None:
-    context = scraped_app.context
-    plans = []
-    for database in (context.inbox.database, context.mirror_db, context.app_db):
-        statements: list[str] = []
-        with database.read() as connection:
-            connection.set_trace_callback(statements.append)
-        scrape(scraped_app)
-        with database.read() as connection:
-            connection.set_trace_callback(None)
-            for statement in set(statements):
-                if statement.startswith("SELECT"):
-                    plans += [
-                        f"{row['detail']} in {statement}"
-                        for row in connection.execute(f"EXPLAIN QUERY PLAN {statement}")
-                    ]
-    assert any("inbox_troubled" in plan for plan in plans)
-    assert any("_calls_open" in plan for plan in plans)
-    assert any("_coverage_gaps" in plan for plan in plans)
-    scans = [
-        plan
-        for plan in plans
-        if (found := re.match(r"SCAN (\w+)(?: USING (?:COVERING )?INDEX (\w+))?", plan))
-        and found[1] not in SMALL_TABLES
-        and found[2] not in PARTIAL_INDEXES
-    ]
-    assert scans == []
 
 
 def test_requests_count_by_area_and_code(tmp_path: Path) -> None:
@@ -282,8 +228,3 @@ def test_backups_show_the_last_time_and_result(tmp_path: Path, monkeypatch: pyte
         text = scrape(app)
         assert "switchroom_backup_last_attempt_ok 0.0" in text
         assert read_value(text, "switchroom_backup_last_success_timestamp_seconds") == made_at
-
-
-def test_notifications_of_the_dashboard_are_not_counted_as_waiting(scraped_app: TestApp) -> None:
-    assert "notice" in notification_log.CHANNELS
-    assert 'channel="notice"' not in scrape(scraped_app)

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 import requests
 
-from integration import __version__
 from tests.support.application import running_app
 from tests.support.harness import ROOT
 
@@ -19,15 +18,6 @@ def copy_assets(folder: Path) -> Path:
     for name in ("templates", "static"):
         shutil.copytree(ROOT / name, folder / name)
     return folder
-
-
-def test_system_shows_version_and_commit(app) -> None:
-    facts = app.client.get("/readyz").json["facts"]
-    assert facts["version"] == __version__
-    page = app.log_in().get("/system").text
-    shown = re.search(r"Switchroom (\S+), commit <span[^>]*>([0-9a-f]{12}|unknown)</span>", page)
-    assert shown is not None
-    assert shown.groups() == (__version__, facts["commit"])
 
 
 @pytest.mark.parametrize(

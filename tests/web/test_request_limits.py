@@ -165,11 +165,3 @@ def test_a_response_that_fails_is_closed():
     with pytest.raises(OSError, match="the disk failed"):
         send(respond_with(failing, ("Content-Length", "2")))
     assert failing.closed == 1
-
-
-def test_small_responses_are_joined_and_live_streams_are_passed_on():
-    small = ChunkedBody()
-    assert send(respond_with(small, ("Content-Length", "2"))) == ("200", [b"ab"])
-    assert small.closed == 1
-    live = ChunkedBody()
-    assert send(respond_with(live, ("Content-Type", "text/event-stream"))) == ("200", live)

@@ -60,12 +60,6 @@ def test_scripts_of_an_allowed_origin_can_read_a_refusal_of_the_facade(product: 
             assert "Origin" in headers["Vary"]
 
 
-def test_the_http_server_itself_refuses_more_than_65_534_bytes_of_path_and_query(product: Product) -> None:
-    assert json.loads(product.client.send("GET", "/?" + "x" * (65_534 - 2))[1])
-    status, body, _ = product.client.send("GET", "/?" + "x" * (65_535 - 2))
-    assert (status, body) == (414, b"")
-
-
 def test_a_filter_has_room_for_5000_ids_of_ten_digits(product: Product, key: dict[str, str]) -> None:
     def request(count: int, separator: str) -> int:
         ids = separator.join(str(4_278_000_000 + number) for number in range(count))

@@ -53,7 +53,6 @@ class WebhookSender(TimedActions):
     """Thread that posts webhooks to `url`.
 
     `url`: None stores webhooks only in `log`.
-    `ca_file`: file with the certificates to trust.
     `retry_gaps`: seconds between attempts.
     """
 
@@ -62,14 +61,12 @@ class WebhookSender(TimedActions):
         faults: ActiveFaults,
         *,
         url: str | None = None,
-        ca_file: str | None = None,
         seed: int = 0,
         retry_gaps: tuple[float, ...] = RETRY_GAPS,
     ) -> None:
         super().__init__("simulator-webhooks", lambda: clock.monotonic())
         self.faults = faults
         self.url = url
-        self.ca_file = ca_file
         self.retry_gaps = retry_gaps
         self.log: deque[Delivery] = deque(maxlen=_LOG_SIZE)
         self._delivery_count = 0
@@ -120,7 +117,6 @@ class WebhookSender(TimedActions):
                 data=delivery.body,
                 headers={"Content-Type": "application/json", "User-Agent": "Platform-Webhook/1.2"},
                 timeout=_TIMEOUT,
-                verify=self.ca_file or True,
                 allow_redirects=False,
             ).status_code
         except requests.RequestException as error:

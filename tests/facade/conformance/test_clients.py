@@ -6,9 +6,7 @@ See docs/platform.md#16-clients.
 from __future__ import annotations
 
 import base64
-import http.client
 import json
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.parse import quote
 
@@ -127,44 +125,6 @@ class TestCommandLine:
         numbers = [record["id"] for record in body["data"]]
         assert numbers == sorted(numbers, reverse=True)
         assert "Content-Encoding" not in headers
-
-    def test_four_parallel_downloads_have_the_recorded_sizes(self, site: Site) -> None:
-        session = {**NODE, "x-auth-token": site.key.partition(":")[2]}
-        _, body, _ = site.request("GET", "/monitors?limit=12&page=1&filter=%5B%5D", **session)
-        sizes = {record["id"]: record["size"] for record in body["data"]}
-
-        def download(number: int) -> int:
-            status, content, _ = site.request("GET", f"/monitors/{number}.mp3", **session)
-            assert status == 200
-            return len(content)
-
-        with ThreadPoolExecutor(4) as pool:
-            assert dict(zip(sizes, pool.map(download, sizes), strict=True)) == sizes
-
-    def test_error_responses_have_a_message(self, site: Site) -> None:
-        session = {**NODE, "x-auth-token": site.key.partition(":")[2]}
-        for path, status in (("/monitors/5", 404), ("/monitors/5.mp3", 404), ("/cdrs?filter=%7B", 400)):
-            found, body, _ = site.request("GET", path, **session)
-            assert found == status
-            # The client prints `errors[0].message`, otherwise `message`.
-            assert (body["errors"][0] if body["errors"] else body)["message"]
-        assert site.request("GET", "/me", x_auth_token="0" * 40, **NODE)[0] == 401
-
-    def test_download_truncated_by_the_platform_ends_early(self, site: Site) -> None:
-        session = {**NODE, "x-auth-token": site.key.partition(":")[2]}
-        _, body, _ = site.request("GET", "/cdrs?limit=5", **session)
-        for record in body["data"]:
-            path = f"/cdrs/{record['id']}.pcap"
-            site.simulator.control("POST", "faults", {"spec": f"truncate@{path}"})
-            try:
-                # The body is shorter than its length, or the connection ends before the head.
-                with pytest.raises((http.client.IncompleteRead, http.client.RemoteDisconnected)):
-                    site.request("GET", path, **session)
-            finally:
-                site.simulator.control("DELETE", "faults")
-        status, content, headers = site.request("GET", path, **session)
-        assert (status, len(content)) == (200, int(headers["Content-Length"]))
-        assert not [line for line in site.product.lines if "Traceback" in line]
 
 
 def test_singer_tap_receives_as_many_records_as_its_limit(site: Site) -> None:

@@ -106,33 +106,6 @@ def test_each_field_of_own_paths_filters_sorts_and_groups_the_list(synced: Simul
     assert checked["ringgroups"] == checked["queues"] == {"users", "ddis"}
 
 
-def test_each_field_of_own_paths_is_a_column_of_exports(synced: SimulatedApp) -> None:
-    for collection in ("users", "queues", "ringgroups"):
-        resource = get_resource(collection)
-        listed = query(synced, collection).json["data"]
-        items = {record["id"]: synced.get(f"/{collection}/{record['id']}").json["data"] for record in listed}
-        names = sorted({name for item in items.values() for name in item})
-        columns = ",".join(dict.fromkeys(["id", *names]))
-        response = synced.client.get(f"/exports/{collection}.jsonl?columns={columns}", headers=synced.headers)
-        rows = {row["id"]: row for row in map(json.loads, response.text.splitlines())}
-        assert rows.keys() == items.keys()
-        listed_names = listed[0].keys()
-        for key, item in items.items():
-            for name in (name for name in names if name not in listed_names):
-                expected = item.get(name)
-                if is_secret(name):
-                    assert rows[key][name] in ("***", None), name
-                else:
-                    assert rows[key][name] == expected, (collection, name)
-        header = export_csv(synced, collection).splitlines()[0].replace('"', "").split(",")
-        assert header == [field.name for field in resource.fields if field.documented]
-    assert {"***"} == {row["vm_pin"] for row in csv.DictReader(io.StringIO(export_csv(synced, "users")))}
-
-
-def export_csv(app: Any, collection: str) -> str:
-    return str(app.client.get(f"/exports/{collection}.csv", headers=app.headers).text)
-
-
 USERS = [
     {"id": 7, "ext": "107", "mood": None},
     {"id": 8, "ext": "108", "mood": None},

@@ -141,14 +141,6 @@ def test_live_calls_are_as_frequent_as_those_of_the_history_and_no_user_is_on_tw
     assert 0.8 * 195 < sum(cdr["is_root"] for cdr in cdrs) < 1.3 * 195
 
 
-def test_frequent_calls_without_an_office_day_leave_no_user_on_two_calls(begin_day: Begin):
-    day = begin_day(MONDAY_10, is_office_day=False)
-    day.run_until(MONDAY_10 + 1200)
-    cdrs = list(day.world.collections["cdrs"].records.values())
-    assert sum(cdr["is_root"] for cdr in cdrs) > 60
-    assert find_double_calls(cdrs) == []
-
-
 def test_an_office_day_is_silent_at_night(begin_day: Begin):
     day = begin_day(MONDAY_10)
     day.run_until(MONDAY_10 + 12.5 * 3600)

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import http.server
 import re
-import ssl
-import threading
 
 import pytest
-import trustme
 
 from tests.support.harness import wait_for
 from tests.support.simulator_client import sample
@@ -101,38 +97,6 @@ def test_a_webhook_without_a_2xx_response_is_retried_until_the_last_gap(begin, r
     client.control("POST", "/sms", json={})
     receiver.wait_for(6)
     wait_for(lambda: list_states() == ["delivered", "failed"], "the last attempt")
-
-
-def test_webhooks_over_https_need_a_trusted_certificate(begin, tmp_path):
-    authority = trustme.CA()
-    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    authority.issue_cert("127.0.0.1").configure_cert(context)
-    received = threading.Event()
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["Content-Length"]))
-            self.send_response(200)
-            self.end_headers()
-            received.set()
-
-        def log_message(self, *args: object) -> None:
-            pass
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.socket = context.wrap_socket(server.socket, server_side=True)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    url = f"https://127.0.0.1:{server.server_port}/"
-    trusted = begin(webhook=url, webhook_ca=tmp_path / "ca.pem")
-    trusted.control("POST", "/sms", json={})
-    assert received.wait(30)
-    untrusted = begin(webhook=url)
-    untrusted.control("POST", "/sms", json={})
-    untrusted.control("POST", "/webhooks/wait", json={"seconds": 25})
-    assert "certificate" in untrusted.control("GET", "/webhooks")["data"][0]["tries"][0]["error"].lower()
-    server.shutdown()
-    server.server_close()
 
 
 def test_a_new_webhook_url_receives_a_call_soon(begin, receiver):

@@ -63,12 +63,6 @@ def test_unknown_paths_are_404_and_wrong_methods_405_with_an_error_body(world):
         assert set(response.json()) == {"message", "errors"}
 
 
-def test_both_versions_return_equal_responses(world):
-    other = world.simulator.base_origin + "/v1.1/cdrs?limit=3"
-    response = world.session.get(other, headers={"X-Auth-Token": world.token})
-    assert response.content == world.get("/cdrs", limit=3).content
-
-
 def test_a_response_has_its_content_length_on_a_persistent_connection(world):
     first = world.get("/cdrs", limit=100)
     assert first.raw.version == 11

@@ -8,7 +8,7 @@ import io
 
 import pytest
 
-from tests.support.simulator_client import Client, sample
+from tests.support.simulator_client import sample
 
 
 @pytest.mark.parametrize(("name", "date"), [("cdrs", "calldate"), ("msdrs", "created_at")])
@@ -66,12 +66,3 @@ def test_cdrs_of_a_user_are_returned_as_csv_and_other_exports_are_queued(world):
     assert queued.status_code == 202
     assert "message" in queued.json()
     assert world.get("/nothing.csv").status_code == 404
-
-
-def test_unknown_and_forbidden_files_are_errors_in_json(world):
-    ordinary = Client(world.simulator, world.simulator.ordinary_user.api_key)
-    other = next(row for row in world.rows("/msdrs") if row["user_id"] != 1000002)
-    for path in ("/cdrs/1.pcap", "/msdrs/1.trace", "/faxes/1.pdf", "/monitors/1.mp3"):
-        assert world.get(path).json() == {"message": "Resource not found", "errors": []}
-    assert ordinary.get(f"/msdrs/{other['id']}.pcap").status_code == 403
-    assert ordinary.get("/users/1000001/cdrs.csv").status_code == 403
