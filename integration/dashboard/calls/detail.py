@@ -1,33 +1,36 @@
-"""Page of one call; routes of notes, labels, audio, traces and captures."""
+"""Page and drawer of one call; routes of notes, labels, audio, traces and captures."""
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
-from typing import Literal
+from typing import Any, Literal
 from urllib.parse import urlencode
 
-from flask import Blueprint, abort, redirect, request
+from flask import Blueprint, abort, redirect, render_template, request
 from werkzeug.wrappers import Response
 
 from integration.access import audit
 from integration.catalogue import get_resource
 from integration.context import app_context
-from integration.dashboard.calls import actions, labelling, playback, timeline
+from integration.dashboard.calls import actions, labelling, live, playback, timeline
 from integration.dashboard.site import archived_files, form_responses, layout
 from integration.dashboard.site.guard import current_person, requires
-from integration.mirror.page_queries import call_detail, history, platform_notes, reports
+from integration.mirror.page_queries import (
+    call_detail,
+    contacts,
+    history,
+    messages,
+    phones,
+    platform_notes,
+    reports,
+)
 from integration.mirror.sync_state import lookup_queue
 from integration.mirror.sync_state.media_files import MediaKind
 from integration.sqlite.transaction import Transaction
 from integration.workspace import call_labels, notes, text_back, visible_callbacks
 
 blueprint = Blueprint("call", __name__)
-
-DONE_MESSAGES = {
-    "note": "Note added.",
-    "note removed": "Note removed.",
-}
 
 
 @blueprint.get("/calls/<int:number>")
@@ -38,65 +41,104 @@ def index(number: int) -> str | Response:
         if call["id"] != number:
             # The call had this id before its legs were joined. Redirect, so that each call has one URL.
             return redirect(f"/calls/{call['id']}", 302)
-        details = call_detail.load_call_detail(connection, number)
+        values = _load_values(connection, call)
+        details, playbacks = values["details"], values["playbacks"]
+        leg_ids = [leg["leg_id"] for leg in details.legs]
         currency = reports.get_currency(connection) if call["charge"] else ""
-        is_cdr_missing = not call["cdrs"] and lookup_queue.has_unresolved(
-            connection, [leg["leg_id"] for leg in details.legs]
-        )
-        call_actions = actions.find_call_actions(connection, call)
-        earlier_calls = history.list_earlier_calls(
-            connection,
-            call["party_e164"] or call["party"],
-            call["started_at"] or "",
-            call["id"],
-            user_scope=layout.get_visibility().user_scope,
-        )
-        leg_ids = [number, *(leg["leg_id"] for leg in details.legs)]
-        remote_notes = platform_notes.list_notes(connection, leg_ids)
+        is_cdr_missing = not call["cdrs"] and lookup_queue.has_unresolved(connection, leg_ids)
+        remote_notes = platform_notes.list_notes(connection, [number, *leg_ids])
     with context.app_db.read() as connection:
-        call_notes = notes.list_notes(connection, leg_ids)
-        with context.mirror_db.read() as mirror:
-            labels = call_labels.load_for_call(mirror, connection, number, leg_ids)
-            known_labels = call_labels.list_known_names(mirror, connection)
-            offered_labels = call_labels.list_offered(mirror, labels, context.settings.calls.outcomes)
-            open_callback = visible_callbacks.find_visible_open(
-                connection, mirror, layout.get_visibility(), call["party_e164"] or call["party"]
-            )
         text_sent_back = text_back.find_call(connection, call["id"])
-    playbacks = playback.list_playbacks(details, context.settings.storage.data_dir)
     return layout.render_page(
         "calls",
         "call.html",
-        call=call,
-        details=details,
-        playbacks=playbacks,
-        can_edit_recordings=playback.can_edit_recordings(layout.get_visibility()),
+        **values,
         chart=timeline.build_chart(details, playbacks),
         steps=timeline.build_steps(call, details),
         hang_up=timeline.describe_hang_up(call["ended_by"]) if call["ended_by"] else None,
         raw=timeline.raw_records(details)
         if layout.get_visibility().can_see_raw(get_resource("monitors"))
         else [],
-        earlier=earlier_calls,
-        notes=call_notes,
         platform_notes=remote_notes,
-        labels=labels,
-        known_labels=known_labels,
-        offered_labels=offered_labels,
-        waiting=open_callback,
         text_sent_back=text_sent_back,
         is_cdr_missing=is_cdr_missing,
         currency=currency,
-        acts=call_actions,
         me=current_person().email,
     )
+
+
+@blueprint.get("/calls/<int:number>/beside")
+def show_drawer(number: int) -> str:
+    """Render the drawer beside a list: call, caller, earlier calls and messages."""
+    context, user_scope = app_context(), layout.get_visibility().user_scope
+    with context.mirror_db.read() as connection:
+        call = actions.require_call(connection, number)
+        contact_keys = messages.list_contact_keys(
+            [call["party_e164"] or call["party"] or ""], context.phone_numbers
+        )
+        sms_rows = (
+            messages.list_messages(connection, *contact_keys, size=3).rows[::-1]
+            if contact_keys and user_scope is None
+            else []
+        )
+        contact = contacts.find_by_number(connection, call["party_e164"])
+        if contact is not None and user_scope is not None:
+            contact = contacts.find(connection, contact["id"], user_scope)
+        return render_template(
+            "_beside.html",
+            **_load_values(connection, call),
+            away=layout.unreachable_since(connection),
+            texts=sms_rows,
+            pickup_code=_find_pickup_code(connection, call),
+            contact=contact,
+        )
+
+
+def _load_values(connection: sqlite3.Connection, call: sqlite3.Row) -> dict[str, Any]:
+    """Return the values that the page and the drawer of a call share."""
+    context, viewer = app_context(), layout.get_visibility()
+    party = call["party_e164"] or call["party"]
+    details = call_detail.load_call_detail(connection, call["id"])
+    leg_ids = [call["id"], *(leg["leg_id"] for leg in details.legs)]
+    with context.app_db.read() as app_connection:
+        call_notes = notes.list_notes(app_connection, leg_ids)
+        labels = call_labels.load_for_call(connection, app_connection, call["id"], leg_ids)
+        known_labels = call_labels.list_known_names(connection, app_connection)
+        open_callback = visible_callbacks.find_visible_open(app_connection, connection, viewer, party)
+    return {
+        "call": call,
+        "details": details,
+        "playbacks": playback.list_playbacks(details, context.settings.storage.data_dir),
+        "can_edit_recordings": playback.can_edit_recordings(viewer),
+        "earlier": history.list_earlier_calls(
+            connection, party, call["started_at"] or "", call["id"], user_scope=viewer.user_scope
+        ),
+        "acts": actions.find_call_actions(connection, call),
+        "notes": call_notes,
+        "labels": labels,
+        "known_labels": known_labels,
+        "offered_labels": call_labels.list_offered(connection, labels, context.settings.calls.outcomes),
+        "waiting": open_callback,
+    }
+
+
+def _find_pickup_code(connection: sqlite3.Connection, call: sqlite3.Row) -> str:
+    """Return the code with which the current user can answer a call that rings at another phone, or ''."""
+    context, person = app_context(), current_person()
+    code = context.settings.calls.pickup_code
+    ringing = live.list_ringing_users(connection, call) if code else []
+    if not ringing or (phone := actions.find_phone(context, person)) is None or phone.id in ringing:
+        return ""
+    return code if phones.share_pickup_group(connection, phone.id, ringing) else ""
 
 
 @blueprint.post("/calls/<int:number>/notes")
 @requires("agent")
 def note(number: int) -> Response:
     text, email = request.form.get("text", ""), current_person().email
-    return _change_notes(number, "note", lambda tx, leg_ids: notes.add_note(tx, leg_ids[0], email, text))
+    return _change_notes(
+        number, "note", "Note added.", lambda tx, leg_ids: notes.add_note(tx, leg_ids[0], email, text)
+    )
 
 
 @blueprint.post("/calls/<int:number>/notes/<int:note_id>/remove")
@@ -104,7 +146,10 @@ def note(number: int) -> Response:
 def remove_note(number: int, note_id: int) -> Response:
     email = current_person().email
     return _change_notes(
-        number, "note removed", lambda tx, leg_ids: notes.remove_note(tx, leg_ids, note_id, email)
+        number,
+        "note removed",
+        "Note removed.",
+        lambda tx, leg_ids: notes.remove_note(tx, leg_ids, note_id, email),
     )
 
 
@@ -130,7 +175,9 @@ def label(number: int) -> Response:
     )
 
 
-def _change_notes(number: int, action: str, change: Callable[[Transaction, list[int]], object]) -> Response:
+def _change_notes(
+    number: int, action: str, message: str, change: Callable[[Transaction, list[int]], object]
+) -> Response:
     """Apply `change` to the leg ids of the call and audit `action`.
 
     The first leg id is the id of the call: that of its root leg, or the lowest.
@@ -138,8 +185,7 @@ def _change_notes(number: int, action: str, change: Callable[[Transaction, list[
     context, email, address = app_context(), current_person().email, request.remote_addr or ""
     with context.mirror_db.read() as connection:
         call = actions.require_call(connection, number)
-        all_leg_ids = [leg["leg_id"] for leg in call_detail.load_call_detail(connection, call["id"]).legs]
-    leg_ids = [call["id"], *(leg for leg in all_leg_ids if leg != call["id"])]
+    leg_ids = labelling.list_leg_ids(context, call["id"])
 
     def apply_change(tx: Transaction) -> None:
         change(tx, leg_ids)
@@ -150,7 +196,7 @@ def _change_notes(number: int, action: str, change: Callable[[Transaction, list[
     except ValueError as mistake:
         abort(400, str(mistake))
     _announce_notes(call["id"])
-    return form_responses.respond_done(DONE_MESSAGES[action], f"/calls/{call['id']}#notes")
+    return form_responses.respond_done(message, f"/calls/{call['id']}#notes")
 
 
 def _announce_notes(call_id: int) -> None:

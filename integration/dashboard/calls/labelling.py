@@ -37,7 +37,7 @@ def add_label(call_id: int, label: str) -> str:
     """
     context, label, email = app_context(), notes.normalize_label(label), current_person().email
     address = request.remote_addr or ""
-    leg_ids = _list_leg_ids(context, call_id)
+    leg_ids = list_leg_ids(context, call_id)
 
     def store(tx: Transaction) -> None:
         notes.add_label(tx, call_id, email, label)
@@ -57,7 +57,7 @@ def remove_label(call_id: int, label: str) -> str:
     Returns the message for the dashboard user.
     """
     context, email, address = app_context(), current_person().email, request.remote_addr or ""
-    leg_ids = _list_leg_ids(context, call_id)
+    leg_ids = list_leg_ids(context, call_id)
 
     def store(tx: Transaction) -> None:
         notes.remove_label(tx, leg_ids, label)
@@ -70,7 +70,7 @@ def remove_label(call_id: int, label: str) -> str:
     return "Label removed."
 
 
-def _list_leg_ids(context: AppContext, call_id: int) -> list[int]:
+def list_leg_ids(context: AppContext, call_id: int) -> list[int]:
     """Return the ids of a call and of its legs."""
     with context.mirror_db.read() as connection:
         legs = [leg["leg_id"] for leg in call_detail.list_legs(connection, call_id)]

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 
-from flask import Blueprint, abort, get_template_attribute, render_template
+from flask import Blueprint, get_template_attribute
 
 from integration.access import visibility
 from integration.access.people import Person
@@ -17,15 +17,15 @@ from integration.access.rights import has
 from integration.access.visibility import Visibility
 from integration.context import AppContext, app_context
 from integration.core import clock
-from integration.dashboard.calls import actions, playback
+from integration.dashboard.calls import actions
 from integration.dashboard.calls.report_charts import Bar
 from integration.dashboard.site import first_steps, formats, layout
 from integration.dashboard.site.guard import current_person
-from integration.mirror.page_queries import call_detail, contacts, history, live, messages, phones
+from integration.mirror.page_queries import call_detail, history, live, phones
 from integration.mirror.page_queries.crm_address import build_address_of_call
 from integration.mirror.page_queries.reports import Figures
 from integration.sqlite.transaction import Change
-from integration.workspace import call_labels, notes, visible_callbacks
+from integration.workspace import call_labels
 from integration.workspace.call_labels import CallLabel
 
 blueprint = Blueprint("live", __name__)
@@ -95,61 +95,6 @@ def index() -> str:
     return layout.render_page("live", "live.html", steps=steps, **values)
 
 
-@blueprint.get("/calls/<int:number>/beside")
-def show_drawer(number: int) -> str:
-    """Render the drawer beside the list: call, caller, earlier calls and messages."""
-    context, viewer = app_context(), layout.get_visibility()
-    user_scope = viewer.user_scope
-    with context.mirror_db.read() as connection:
-        call = history.find(connection, number)
-        if call is None or not viewer.can_see_call(call["user_id"]):
-            abort(404)
-        earlier_calls = history.list_earlier_calls(
-            connection, call["party_e164"], clock.utc_text(), call["id"], user_scope=user_scope
-        )
-        party = call["party_e164"] or call["party"] or ""
-        contact_keys = messages.list_contact_keys([party], context.phone_numbers)
-        sms_rows = (
-            messages.list_messages(connection, *contact_keys, size=3).rows[::-1]
-            if contact_keys and user_scope is None
-            else []
-        )
-        call_actions = actions.find_call_actions(connection, call)
-        pickup_code = find_pickup_code(connection, call)
-        unreachable_at = layout.unreachable_since(connection)
-        contact = contacts.find_by_number(connection, call["party_e164"])
-        if contact is not None and user_scope is not None:
-            contact = contacts.find(connection, contact["id"], user_scope)
-        details = call_detail.load_call_detail(connection, call["id"])
-        leg_ids = [call["id"], *(leg["leg_id"] for leg in details.legs)]
-    with context.app_db.read() as connection:
-        call_notes = notes.list_notes(connection, leg_ids)
-        with context.mirror_db.read() as mirror:
-            open_callback = visible_callbacks.find_visible_open(
-                connection, mirror, viewer, call["party_e164"] or call["party"]
-            )
-            labels = call_labels.load_for_call(mirror, connection, call["id"], leg_ids)
-            known_labels = call_labels.list_known_names(mirror, connection)
-            offered_labels = call_labels.list_offered(mirror, labels, context.settings.calls.outcomes)
-    return render_template(
-        "_beside.html",
-        playbacks=playback.list_playbacks(details, context.settings.storage.data_dir),
-        can_edit_recordings=playback.can_edit_recordings(viewer),
-        away=unreachable_at,
-        call=call,
-        earlier=earlier_calls,
-        texts=sms_rows,
-        missed=open_callback,
-        acts=call_actions,
-        pickup_code=pickup_code,
-        contact=contact,
-        labels=labels,
-        notes=call_notes,
-        known_labels=known_labels,
-        offered_labels=offered_labels,
-    )
-
-
 def group_calls(calls: list[sqlite3.Row]) -> list[CallGroup]:
     groups = {key: CallGroup(key, label) for key, label in STATE_GROUPS}
     for call in calls:
@@ -172,16 +117,6 @@ def find_finished_call(context: AppContext, user_id: int) -> tuple[sqlite3.Row, 
         leg_ids = [leg["leg_id"] for leg in call_detail.list_legs(mirror, call["id"])]
         is_labelled = bool(call_labels.load_for_call(mirror, app, call["id"], leg_ids))
     return None if is_labelled else (call, outcomes)
-
-
-def find_pickup_code(connection: sqlite3.Connection, call: sqlite3.Row) -> str:
-    """Return the code with which the current user can answer a call that rings at another phone, or ''."""
-    context, person = app_context(), current_person()
-    code = context.settings.calls.pickup_code
-    ringing = list_ringing_users(connection, call) if code else []
-    if not ringing or (phone := actions.find_phone(context, person)) is None or phone.id in ringing:
-        return ""
-    return code if phones.share_pickup_group(connection, phone.id, ringing) else ""
 
 
 def list_ringing_users(connection: sqlite3.Connection, call: sqlite3.Row) -> list[int]:
@@ -257,7 +192,7 @@ def build_figures(
         history.CallFilter(since=today_start, direction="external", user_scope=user_scope),
     )
     waiting_since = next(
-        (call["started_at"] for call in live.list_live_calls(connection, user_scope) if _is_waiting(call)),
+        (call["started_at"] for call in live.list_live_calls(connection, user_scope) if is_waiting(call)),
         None,
     )
     open_callbacks = layout.count_final_callbacks(context, viewer)
@@ -281,7 +216,8 @@ def build_figures(
     ]
 
 
-def _is_waiting(call: sqlite3.Row) -> bool:
+def is_waiting(call: sqlite3.Row) -> bool:
+    """Return whether a caller waits for an answer."""
     return bool(call["direction"] == "in" and call["state"] == "ringing" and not call["unconfirmed"])
 
 
@@ -298,13 +234,11 @@ def render_change(change: Change, person: Person) -> list[tuple[str, dict[str, A
     context = app_context()
     viewer = visibility.of(person, context.settings.dashboard.agents_see)
     if change.topic == "call":
-        return _render_call_change(change, context, viewer)
+        return _render_call_change(int(change.key), context, viewer)
     if change.topic == "call_gone":
-        return [("call_gone", {"id": int(change.key), "counts": _live_counts(context, viewer)})]
-    if change.topic == "alert":
-        return [("alert", {"now": int(clock.unix() * 1000)})]
-    if change.topic == "sms":
-        return [("sms", {"now": int(clock.unix() * 1000)})]
+        return [_render_gone_call(int(change.key), context, viewer)]
+    if change.topic in ("alert", "sms"):
+        return [(change.topic, {"now": int(clock.unix() * 1000)})]
     if change.topic == "note":
         with context.mirror_db.read() as connection:
             call = live.find_call(connection, int(change.key))
@@ -326,17 +260,18 @@ def render_heartbeat() -> dict[str, Any]:
     return {"now": int(clock.unix() * 1000), "age": str(html), "title": age.title}
 
 
+def _render_gone_call(call_id: int, context: AppContext, viewer: Visibility) -> tuple[str, dict[str, Any]]:
+    return "call_gone", {"id": call_id, "counts": _live_counts(context, viewer)}
+
+
 def _render_call_change(
-    change: Change, context: AppContext, viewer: Visibility
+    call_id: int, context: AppContext, viewer: Visibility
 ) -> list[tuple[str, dict[str, Any]]]:
-    call_id = int(change.key)
     with context.mirror_db.read() as connection:
         call = live.find_call(connection, call_id)
-        if call is None:
-            return [("call_gone", {"id": call_id, "counts": _live_counts(context, viewer)})]
-        if not viewer.can_see_call(call["user_id"]):
-            # The call may have been in their scope before a transfer.
-            return [("call_gone", {"id": call_id, "counts": _live_counts(context, viewer)})]
+        # A call that the viewer cannot see may have been in their scope before a transfer.
+        if call is None or not viewer.can_see_call(call["user_id"]):
+            return [_render_gone_call(call_id, context, viewer)]
         has_ended = call["state"] == "ended"
         if has_ended and (call["ended_at"] or call["started_at"] or "") < clock.utc_text(
             clock.now() - RECENT_PERIOD

@@ -277,7 +277,8 @@ def test_the_drawer_shows_call_back_messages_and_earlier_calls_of_the_caller(app
     page = text(client.get("/calls/8/beside"))
     assert "Missed 1 time since" in page
     assert "Where are you?" in page
-    assert "Missed" in page
+    assert "Earlier calls Missed" in page
+    assert "Earlier calls No earlier calls" in text(client.get("/calls/7/beside")), "call 8 came later"
 
 
 def test_the_system_page_shows_sync_errors_and_unreadable_webhooks(app, client):
