@@ -12,7 +12,6 @@ from integration.dashboard.calls import (
     actions,
     audio,
     calls_in_progress,
-    crm_link,
     detail,
     history,
     live,
@@ -94,7 +93,6 @@ def register(app: Flask) -> None:
     error_pages.register(app)
     actions.register(app)
     calls_in_progress.register(app)
-    crm_link.register(app)
     blocking.register(app)
     person_names.register(app)
     for blueprint in BLUEPRINTS:

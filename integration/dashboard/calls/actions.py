@@ -23,7 +23,7 @@ from integration.dashboard.calls.calls_in_progress import CallNotConfirmed
 from integration.dashboard.site import form_responses, formats, layout
 from integration.dashboard.site.guard import current_person, requires
 from integration.dashboard.site.person_names import person_name
-from integration.mirror.page_queries import contacts, history, live, phones
+from integration.mirror.page_queries import contacts, crm_address, history, live, phones
 from integration.mirror.page_queries.phones import LiveLeg, Phone
 from integration.sync.writing.write_through import WriteResult
 from integration.workspace import person_settings
@@ -38,6 +38,7 @@ RECORDING_MESSAGES = {
 CONFIRMED_OWNER = "confirmed_owner"
 """Form field of a confirmed call: the owner of the caller that the user saw, '' without one."""
 CONNECTED_STATES = ("CONNECTED", "ON_HOLD")
+CALL_ENDED = WriteResult(409, "This call has ended.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +157,7 @@ def hang_up(number: int) -> Response:
     Legs that have already ended (404) are skipped.
     """
     call, legs = _require_controllable_call(number)
-    result = _call_ended_result()
+    result = CALL_ENDED
     for leg in legs:
         leg_result = form_responses.send_write("DELETE", f"/calls/{leg.id}")
         if leg_result.status == 404:
@@ -176,7 +177,7 @@ def answer(number: int) -> Response:
     result = (
         _send_patch(ringing, {"state": "CONNECTED"})
         if ringing
-        else _call_ended_result("The call no longer rings at your phone.")
+        else WriteResult(409, "The call no longer rings at your phone.")
     )
     return _respond(call, result, "Answered.")
 
@@ -195,7 +196,7 @@ def transfer(number: int) -> Response:
     result = (
         _send_patch(talking, {"dst": target}, once=True)
         if talking
-        else _call_ended_result("Only an answered call can be transferred.")
+        else WriteResult(409, "Only an answered call can be transferred.")
     )
     return _respond(call, result, f"Transferred to {_describe_target(target)}.")
 
@@ -208,7 +209,7 @@ def record(number: int) -> Response:
     if action not in RECORDING_MESSAGES:
         abort(400)
     talking = [leg for leg in legs if leg.state in CONNECTED_STATES]
-    result = _send_patch(talking, {"monitor_state": action}) if talking else _call_ended_result()
+    result = _send_patch(talking, {"monitor_state": action}) if talking else CALL_ENDED
     return _respond(call, result, RECORDING_MESSAGES[action])
 
 
@@ -223,10 +224,6 @@ def _describe_target(target: str) -> str:
 
 def _send_patch(legs: list[LiveLeg], changes: dict[str, Any], *, once: bool = False) -> WriteResult:
     return form_responses.send_write("PATCH", f"/calls/{legs[0].id}", changes, once=once)
-
-
-def _call_ended_result(message: str = "This call has ended.") -> WriteResult:
-    return WriteResult(409, message)
 
 
 def _respond(call: sqlite3.Row, result: WriteResult, message: str) -> Response:
@@ -346,5 +343,15 @@ def _render_dial_form(
 
 
 def register(app: Flask) -> None:
-    """Add `new_once()` to the templates: a new idempotency key for a form."""
-    app.jinja_env.globals["new_once"] = partial(tokens.new, 12)
+    """Add `new_once()`, a new idempotency key for a form, and the links into a CRM to the templates."""
+
+    def build_crm_link(*arguments: Any, **options: Any) -> str | None:
+        return crm_address.build_address(app_context(), *arguments, **options)
+
+    app.jinja_env.globals |= {
+        "new_once": partial(tokens.new, 12),
+        "crm_link": build_crm_link,
+        "crm_link_of_call": lambda call: crm_address.build_address_of_call(app_context(), call),
+        "crm_label": lambda: app_context().settings.dashboard.crm_label,
+        "has_crm": lambda: app_context().settings.dashboard.crm_url is not None,
+    }

@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 
 from integration.dashboard.calls.report_charts import Bar, build_bars
 from integration.dashboard.calls.report_period import Period, read_sums
@@ -139,4 +140,4 @@ def read_range(
 def _link(view: CallView, calls_url: Callable[..., str], fixed: dict[str, object]) -> Callable[..., str]:
     """Return `calls_url` with the filters of `view`."""
     kept = {name: text for name, text in view.args.items() if name not in ("range", "from", "to", "clock")}
-    return lambda **filters: calls_url(**{**kept, **fixed, **filters})
+    return partial(calls_url, **{**kept, **fixed})

@@ -7,7 +7,6 @@ Each figure links to its calls if `server.public_url` is set. The days are those
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import IO, Any
 
@@ -15,26 +14,18 @@ from flask import Flask
 
 from integration.context import EXTENSION, AppContext
 from integration.core import clock
-from integration.dashboard.calls.report_period import Period
+from integration.dashboard.calls.report_period import READ_SECONDS, Period, describe_comparison
 from integration.dashboard.calls.report_summary import read_story
-from integration.dashboard.calls.reports import FEW_CALLS, READ_SECONDS
+from integration.dashboard.calls.reports import judge_targets
 from integration.dashboard.system import components
 from integration.exports import jobs
 from integration.exports.jobs import ExportRun
+from integration.mirror.page_queries import reports
 from integration.mirror.page_queries.reports import Figures
-from integration.settings.model import Calls
 from integration.workspace import callbacks, text_back
 
 MAX_CALLBACKS = 10
 """Open call-backs that a digest lists, the oldest first."""
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """A target of Reports, such as 'at least 80 % answered within 20 s'."""
-
-    label: str
-    is_met: bool
 
 
 def write_digest(app: Flask, run: ExportRun, incomplete_reason: str | None, file: IO[bytes]) -> int:
@@ -51,17 +42,22 @@ def write_digest(app: Flask, run: ExportRun, incomplete_reason: str | None, file
     before = period.find_compared({}, clock.now().astimezone(rules.zone))
     with context.mirror_db.read(seconds=READ_SECONDS) as connection:
         story = read_story(connection, period, before, rules, today)
+        first_day = reports.find_first_day(connection, rules.zone)
+    comparison = describe_comparison(first_day, period, before, story["earlier_totals"].inbound)
     totals: Figures = story["totals"]
     # The filters of the templates read the settings of the application.
     with app.app_context():
         page = app.jinja_env.get_template("digest.html").render(
             **story,
-            figures=list(_list_figures(totals, story["earlier_totals"] if story["is_compared"] else None)),
+            **comparison,
+            figures=list(_list_figures(totals, story["earlier_totals"])),
             open_count=open_count,
             text_count=text_count,
             items=sorted(items, key=lambda item: item.opened_at)[:MAX_CALLBACKS],
             has_names=bool(run.job.args.get(jobs.NAMES_PARAMETER)),
-            targets=list(_list_targets(totals, context.settings.calls)),
+            targets=judge_targets(totals, context.settings.calls),
+            level_target=context.settings.calls.service_level_target,
+            missed_target=context.settings.calls.missed_target,
             problems=[
                 component.title
                 for component in components.list_components(context.health.report())
@@ -81,9 +77,7 @@ def _make_link(public_url: str | None) -> Callable[[str], str]:
     return lambda path: f"{public_url.rstrip('/')}{path}" if public_url else ""
 
 
-def _list_figures(
-    totals: Figures, earlier: Figures | None
-) -> Iterator[tuple[str, Any, Any, dict[str, Any], str]]:
+def _list_figures(totals: Figures, earlier: Figures) -> Iterator[tuple[str, Any, Any, dict[str, Any], str]]:
     """Yield (label, figure, that of the period before, filters of its calls, unit)."""
     for label, name, unit, filters in (
         ("Inbound calls", "inbound", "", {"direction": "in"}),
@@ -92,16 +86,4 @@ def _list_figures(
         ("Service level", "service_level", "%", {}),
         ("Average wait", "average_wait", "s", {}),
     ):
-        yield label, getattr(totals, name), earlier and getattr(earlier, name), filters, unit
-
-
-def _list_targets(totals: Figures, calls: Calls) -> Iterator[Target]:
-    """Yield the targets that have enough calls to be met or not."""
-    if totals.offered >= FEW_CALLS and totals.service_level is not None:
-        label = (
-            f"at least {calls.service_level_target}\u202f% answered within {calls.service_level_seconds} s"
-        )
-        yield Target(label, totals.service_level >= calls.service_level_target)
-    if totals.inbound >= FEW_CALLS:
-        label = f"at most {calls.missed_target}\u202f% of inbound calls not answered"
-        yield Target(label, 100 * totals.unanswered <= calls.missed_target * totals.inbound)
+        yield label, getattr(totals, name), getattr(earlier, name), filters, unit

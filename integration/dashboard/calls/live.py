@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
@@ -53,15 +52,6 @@ STATE_GROUPS = (
 )
 
 
-@dataclass(slots=True)
-class CallGroup:
-    """Section of the list with the calls in one state."""
-
-    key: str
-    label: str
-    calls: list[sqlite3.Row] = field(default_factory=list)
-
-
 @blueprint.get("/")
 @blueprint.get("/live")
 def index() -> str:
@@ -95,12 +85,12 @@ def index() -> str:
     return layout.render_page("live", "live.html", steps=steps, **values)
 
 
-def group_calls(calls: list[sqlite3.Row]) -> list[CallGroup]:
-    groups = {key: CallGroup(key, label) for key, label in STATE_GROUPS}
+def group_calls(calls: list[sqlite3.Row]) -> list[tuple[str, str, list[sqlite3.Row]]]:
+    """Return (key, label, calls) of each section of the list."""
+    groups: dict[str, list[sqlite3.Row]] = {key: [] for key, _ in STATE_GROUPS}
     for call in calls:
-        state = formats.state_key(call) if call["state"] != "ended" else "ended"
-        groups[state].calls.append(call)
-    return list(groups.values())
+        groups["ended" if call["state"] == "ended" else formats.state_key(call)].append(call)
+    return [(key, label, groups[key]) for key, label in STATE_GROUPS]
 
 
 def find_finished_call(context: AppContext, user_id: int) -> tuple[sqlite3.Row, list[CallLabel]] | None:

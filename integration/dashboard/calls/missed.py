@@ -31,20 +31,20 @@ ITEMS_PER_PAGE = 100
 """Callers of one page. An unattended list grows by hundreds a day."""
 MAX_CLOSED_SHOWN = 200
 """Closed items that the second tab shows. Calls of older items are found in the history."""
-"""Characters of a note."""
 MAX_SEVERAL = 500
 """Items that one request changes."""
 DUE_MINUTES, LATE_MINUTES = 30, 120
 """Minutes of waiting from which a call-back is due, and late."""
 AFTERNOON, MORNING = time(15), time(9)
 """Times of the reminders *This afternoon* and *Tomorrow at nine*, in the display zone."""
-SEVERAL_ACTIONS: dict[str, ItemAction] = {
+
+ACTIONS_OF_BUTTONS: dict[str, ItemAction] = {
     "close": "close",
     "claim": "assign",
     "assign": "assign",
     "reopen": "reopen",
 }
-"""Action of each button for several items."""
+"""Actions for several items."""
 
 
 @blueprint.get("/missed")
@@ -298,7 +298,7 @@ def change_several() -> Response:
     """
     numbers = [number for number in map(parse_id, request.values.getlist("item")) if number is not None]
     button = request.values.get("do", "")
-    action = SEVERAL_ACTIONS.get(button)
+    action = ACTIONS_OF_BUTTONS.get(button)
     if action is None or not numbers:
         return form_responses.respond_refused(WriteResult(400, "Select at least one caller."))
     owner = current_person().email if button == "claim" else request.values.get("owner", "")
@@ -311,14 +311,11 @@ def change_several() -> Response:
         query = urlencode([("do", "reopen"), *(("item", number) for number in changed)])
         undo = {"action": f"/missed/several?{query}", "label": "Undo"}
     results = {"close": "marked as done", "reopen": "back on the list"}
-    message = f"{_count_callers(len(changed))} {results.get(action) or _describe_assignment(owner)}."
+    callers = "1 caller" if len(changed) == 1 else f"{len(changed)} callers"
+    message = f"{callers} {results.get(action) or _describe_assignment(owner)}."
     if unchanged := len(selected) - len(changed):
         message += f" Unchanged, claimed by a colleague: {unchanged}."
     return form_responses.respond_done(message, _list_url(), undo=undo)
-
-
-def _count_callers(number: int) -> str:
-    return "1 caller" if number == 1 else f"{number} callers"
 
 
 def _change_one(number: int, action: ItemAction, owner: str) -> bool:
@@ -384,14 +381,9 @@ def _store_action(
     who = current_person().email
     if not callbacks.record_action(context.app_db, number, who, action, text, shown=shown):
         return False
-    _announce_action(context, number, action, text)
-    return True
-
-
-def _announce_action(context: AppContext, number: int, action: ItemAction, text: str) -> None:
-    """Record an action in the audit log, with a new owner, and on open pages."""
     audit_action(*callbacks.describe_action(number, action, text))
     callbacks.announce_action(context.mirror_db, number, action)
+    return True
 
 
 def _list_url(number: int | None = None, **parameters: Any) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, timedelta
+from functools import partial
 
 from integration.dashboard.calls.report_period import Period
 from integration.mirror.page_queries.call_labels import STATE_LABELS
@@ -12,7 +13,6 @@ from integration.mirror.page_queries.reports import Figures, ReportSums
 
 MAX_DAILY_DAYS, MAX_WEEKLY_DAYS = 62, 400
 """Maximum days of a range with daily and with weekly bars. Longer ranges have monthly bars."""
-WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 HEAT_SHADES = 5
 """Shades of the heat map, without that of an hour without calls."""
 PALE_BELOW_CALLS = 10
@@ -79,7 +79,13 @@ def build_bars(
     if period.days == 1:
         earlier_hours = before[1].hours if before and before[0].days == 1 else {}
         return [
-            _build_hour_bar(period, hour, sums.hours.get(hour, Figures()), earlier_hours.get(hour))
+            Bar(
+                f"{hour:02}",
+                f"{hour:02}:00–{hour + 1:02}:00",
+                sums.hours.get(hour, Figures()),
+                partial(period.calls_url, hour=hour),
+                earlier_hours.get(hour),
+            )
             for hour in range(24)
         ]
     chart_bars = []
@@ -119,35 +125,35 @@ def _bar_start(day: date, period: Period) -> date:
     return day.replace(day=1)
 
 
-def _build_hour_bar(period: Period, hour: int, figures: Figures, before: Figures | None) -> Bar:
-    def calls_url(**filters: object) -> str:
-        return period.calls_url(**{"hour": hour, **filters})
-
-    return Bar(f"{hour:02}", f"{hour:02}:00–{hour + 1:02}:00", figures, calls_url, before)
-
-
 def _build_day_bar(period: Period, first: date, last: date, figures: Figures, before: Figures | None) -> Bar:
-    def calls_url(**filters: object) -> str:
-        return period.calls_url(**{"begin": first, "end": last, **filters})
-
     title = f"{first:%a} {first.day} {first:%b %Y}"
     if last != first:
         title += f" to {last.day} {last:%b %Y}"
     label = f"{first:%b}" if period.days > MAX_WEEKLY_DAYS else f"{first.day} {first:%b}"
+    calls_url = partial(period.calls_url, begin=first, end=last)
     return Bar(label, title, figures, calls_url, before, first, last)
 
 
-def build_heatmap(period: Period, sums: ReportSums, mode: str = "calls", level: int = 20) -> list[list[Cell]]:
+def build_heatmap(period: Period, sums: ReportSums, mode: str, level: int) -> list[list[Cell]]:
     """Return a figure of HEAT_MODES by weekday (Monday first) and hour.
 
     `level` is the wait of the service level in seconds.
     """
+    links: dict[str, dict[str, object]] = {
+        "calls": {"direction": "in"},
+        "missed": {"direction": "in", "outcome": "not_talked"},
+        "level": {"direction": "in", "outcome": "answered", "waited": level},
+        "talk": {"direction": "external", "outcome": "answered"},
+    }
     weeks = {key: _get_heat_value(figures, mode) for key, figures in sums.week.items()}
     maximum = max((value for value, _, _ in weeks.values() if value is not None), default=0)
-    return [
-        [_build_cell(period, day, hour, weeks.get((day, hour)), mode, maximum, level) for hour in range(24)]
-        for day in range(7)
-    ]
+
+    def build_cell(day: int, hour: int) -> Cell:
+        value, count, is_small = weeks.get((day, hour), (None, 0, False))
+        shade = max(1, -int(-HEAT_SHADES * value // maximum)) if value is not None and maximum else 0
+        return Cell(value, count, shade, period.calls_url(weekday=day, hour=hour, **links[mode]), is_small)
+
+    return [[build_cell(day, hour) for hour in range(24)] for day in range(7)]
 
 
 def _get_heat_value(figures: Figures, mode: str) -> tuple[float | None, int, bool]:
@@ -159,24 +165,3 @@ def _get_heat_value(figures: Figures, mode: str) -> tuple[float | None, int, boo
     if mode == "talk":
         return figures.average_talk, figures.talks, False
     return figures.inbound or None, figures.inbound, False
-
-
-def _build_cell(
-    period: Period,
-    day: int,
-    hour: int,
-    found: tuple[float | None, int, bool] | None,
-    mode: str,
-    maximum: float,
-    level: int,
-) -> Cell:
-    value, count, is_small = found or (None, 0, False)
-    filters: dict[str, object] = {"direction": "in", "weekday": day, "hour": hour}
-    if mode == "missed":
-        filters["outcome"] = "not_talked"
-    elif mode == "level":
-        filters |= {"outcome": "answered", "waited": level}
-    elif mode == "talk":
-        filters |= {"outcome": "answered", "direction": "external"}
-    shade = max(1, -int(-HEAT_SHADES * value // maximum)) if value is not None and maximum else 0
-    return Cell(value, count, shade, period.calls_url(**filters), is_small)

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from flask import Blueprint, request
+from flask import Blueprint
 
 from integration.access.rights import EXPORTS_ONLY
 from integration.context import app_context
 from integration.core import clock
-from integration.core.calendar_periods import RANGES
-from integration.dashboard.calls.report_period import OFFERED_RANGES, describe_comparison, parse_period
-from integration.dashboard.calls.reports import READ_SECONDS
-from integration.dashboard.site import formats, layout
+from integration.dashboard.calls.report_period import READ_SECONDS, parse_request, read_page_values
+from integration.dashboard.site import layout
 from integration.dashboard.site.guard import requires
-from integration.mirror.page_queries import platform_labels, reports
+from integration.mirror.page_queries import platform_labels
 from integration.mirror.page_queries.platform_labels import LabelCounts
 from integration.workspace import notes
 
@@ -30,18 +28,15 @@ Local labels are dated here, calls by the platform.
 @blueprint.get("/reports/labels")
 @requires("supervisor", EXPORTS_ONLY)
 def index() -> str:
-    context, today = app_context(), formats.today()
-    rules = context.rules.counting
-    period = parse_period(request.args, today)
-    before = period.find_compared(request.args, clock.now().astimezone(rules.zone))
-    spans = [one.span(rules.zone, rules.level) for one in (period, before)]
+    context, requested = app_context(), parse_request()
+    spans = [requested.span(period) for period in (requested.period, requested.before)]
     oldest = clock.parse_utc(min(span.since for span in spans))
     with context.app_db.read() as app:
         labels = notes.list_labels_since(app, clock.utc_text(oldest - CLOCK_DIFFERENCE) if oldest else "")
     with context.mirror_db.read(seconds=READ_SECONDS) as connection:
         counts, counts_before = (platform_labels.count_calls(connection, labels, span) for span in spans)
         colours = platform_labels.load_colours(connection)
-        first_day = reports.find_first_day(connection, rules.zone)
+        page_values = read_page_values(connection, requested, len(counts_before))
     rows = [
         (name, counts.get(name, LabelCounts()), counts_before.get(name, LabelCounts()))
         for name in {*counts, *counts_before}
@@ -49,10 +44,7 @@ def index() -> str:
     return layout.render_page(
         "reports",
         "reports_labels.html",
-        ranges={name: RANGES[name] for name in OFFERED_RANGES},
-        has_hours=rules.hours.is_entered,
-        today=today,
+        **page_values,
         rows=sorted(rows, key=lambda row: (-row[1].calls, row[0].casefold())),
         colours=colours,
-        **describe_comparison(first_day, period, before, len(counts_before)),
     )

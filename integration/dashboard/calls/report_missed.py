@@ -6,24 +6,19 @@ import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from flask import Blueprint, request
+from flask import Blueprint
 
 from integration.access.rights import EXPORTS_ONLY
 from integration.context import app_context
-from integration.core import clock
-from integration.core.calendar_periods import RANGES
 from integration.dashboard.calls.report_period import (
-    OFFERED_RANGES,
-    Period,
-    describe_comparison,
-    parse_period,
+    READ_SECONDS,
+    parse_request,
     read_missed,
+    read_page_values,
 )
-from integration.dashboard.calls.reports import READ_SECONDS
 from integration.dashboard.site import formats, layout
 from integration.dashboard.site.guard import requires
-from integration.mirror.calls import backlog
-from integration.mirror.page_queries import missed_calls, reports
+from integration.mirror.page_queries import missed_calls
 from integration.mirror.page_queries.missed_calls import REASONS, MissedShare, MissedSums
 
 blueprint = Blueprint("report_missed", __name__)
@@ -51,48 +46,30 @@ class MissedRow:
 @blueprint.get("/reports/missed")
 @requires("supervisor", EXPORTS_ONLY)
 def index() -> str:
-    context, today = app_context(), formats.today()
-    rules = context.rules.counting
-    period = parse_period(request.args, today)
-    before = period.find_compared(request.args, clock.now().astimezone(rules.zone))
+    context, requested = app_context(), parse_request()
     with context.mirror_db.read(seconds=READ_SECONDS) as connection:
-        sums = read_missed(connection, period, rules, today)
-        sums_before = read_missed(connection, before, rules, today)
+        sums, sums_before = (
+            read_missed(connection, period, requested.rules, requested.today)
+            for period in (requested.period, requested.before)
+        )
+        early, early_before = sums.get("reason", "early"), sums_before.get("reason", "early")
         tables = [
             (kind, heading, about, rows)
             for kind, (heading, about, parameter) in BREAKDOWNS.items()
             if (rows := _build_rows(kind, parameter, sums, sums_before, connection))
         ]
-        backlog_state = backlog.get_state(connection)
-        first_day = reports.find_first_day(connection, rules.zone)
-    is_waiting = backlog_state is not None and backlog_state.may_contain(_get_start(before))
+        page_values = read_page_values(connection, requested, sums_before.total.calls + early_before.calls)
     return layout.render_page(
         "reports",
         "reports_missed.html",
-        ranges={name: RANGES[name] for name in OFFERED_RANGES},
-        has_hours=rules.hours.is_entered,
-        today=today,
+        **page_values,
         total=sums.total,
         earlier_total=sums_before.total,
-        hung_up=MissedRow(
-            REASONS["early"],
-            sums.get("reason", "early"),
-            sums_before.get("reason", "early"),
-            {"reason": "early"},
-        ),
+        hung_up=MissedRow(REASONS["early"], early, early_before, {"reason": "early"}),
         tables=tables,
         short=context.settings.calls.short_seconds,
-        callback_seconds=rules.callback_seconds,
-        waiting=backlog_state if is_waiting else None,
-        anything=first_day is not None,
-        **describe_comparison(
-            first_day, period, before, sums_before.total.calls + sums_before.get("reason", "early").calls
-        ),
+        callback_seconds=requested.rules.callback_seconds,
     )
-
-
-def _get_start(period: Period) -> str:
-    return clock.midnight(period.first, formats.display_zone())
 
 
 def _build_rows(

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from functools import lru_cache
 from urllib.parse import quote_plus, urlencode
 from zoneinfo import ZoneInfo
 
+from flask import request
+
+from integration.context import app_context
 from integration.core import clock
 from integration.core.calendar_periods import (
     CALENDAR_RANGES,
@@ -21,6 +24,7 @@ from integration.core.calendar_periods import (
     find_range_days,
 )
 from integration.dashboard.site import formats
+from integration.mirror.calls import backlog
 from integration.mirror.derived import report_sums
 from integration.mirror.page_queries import missed_calls, reports
 from integration.mirror.page_queries.call_view import PARAMETERS, parse_day
@@ -30,6 +34,10 @@ from integration.mirror.page_queries.reports import ReportSums, Span
 DEFAULT_RANGE = "week"
 OFFERED_RANGES = ("today", "yesterday", *CALENDAR_RANGES, "week", "month", "quarter", "year")
 """Ranges above reports."""
+READ_SECONDS = 10.0
+"""Seconds after which the queries of a report are cancelled."""
+FEW_CALLS = 20
+"""Calls below which a report states counts and no percentages."""
 MAX_RANGE = timedelta(days=3660)
 """Maximum time between the first and the last day of a custom range."""
 COMPARISONS = {"previous": "Previous period", "last-year": "Same period last year"}
@@ -169,6 +177,54 @@ def _parse_days(args: Mapping[str, str], prefix: str, today: date) -> tuple[date
     return max(first, last - MAX_RANGE), last
 
 
+@dataclass(frozen=True, slots=True)
+class ReportRequest:
+    """What the address of a report requests: a period, and the period `before` with which it is compared."""
+
+    period: Period
+    before: Period
+    rules: CountingRules
+    now: datetime
+    """Current time in the zone of the reports."""
+
+    @property
+    def today(self) -> date:
+        return self.now.date()
+
+    def span(self, period: Period) -> Span:
+        return period.span(self.rules.zone, self.rules.level)
+
+
+def parse_request(default: str = DEFAULT_RANGE) -> ReportRequest:
+    """Parse the address of the current request. Without days its period is the range `default`."""
+    rules = app_context().rules.counting
+    now = clock.now().astimezone(rules.zone)
+    period = parse_period(request.args, now.date(), default)
+    return ReportRequest(period, period.find_compared(request.args, now), rules, now)
+
+
+def read_page_values(
+    connection: sqlite3.Connection, requested: ReportRequest, count_before: int, since: str = "~"
+) -> dict[str, object]:
+    """Return the values that the templates of all reports share.
+
+    `count_before`: calls of the period compared with. `since`: the first time whose calls are shown, if it
+    is before that period (UTC text).
+    """
+    first_day = reports.find_first_day(connection, requested.rules.zone)
+    backlog_state = backlog.get_state(connection)
+    since = min(since, requested.span(requested.before).since)
+    is_waiting = backlog_state is not None and backlog_state.may_contain(since)
+    return {
+        **describe_comparison(first_day, requested.period, requested.before, count_before),
+        "ranges": {name: RANGES[name] for name in OFFERED_RANGES},
+        "has_hours": requested.rules.hours.is_entered,
+        "today": requested.today,
+        "waiting": backlog_state if is_waiting else None,
+        "anything": first_day is not None,
+    }
+
+
 def describe_comparison(
     first_day: date | None, period: Period, before: Period, count_before: int
 ) -> dict[str, object]:
@@ -230,18 +286,3 @@ def read_missed(
     last_day = replace(period, first=period.last).span(rules.zone, rules.level)
     missed_calls.add_missed_calls(sums, connection, last_day.since, last_day.until, rules)
     return sums
-
-
-def comparison_spans(
-    now: datetime, service_level_seconds: int, zone: ZoneInfo, *, open_only: bool
-) -> tuple[tuple[Callable[..., str], Span], tuple[Callable[..., str], Span]]:
-    """Return (URL of calls, span) of today and of last week.
-
-    Last week is the same weekday, up to the end of the current minute. Each URL is a function of filters.
-    """
-    today = Period("today", now.date(), now.date(), open_only=open_only)
-    last_week = today.find_compared({}, now)
-    return (today.calls_url, today.span(zone, service_level_seconds)), (
-        last_week.calls_url,
-        last_week.span(zone, service_level_seconds),
-    )

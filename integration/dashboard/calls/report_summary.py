@@ -7,25 +7,22 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
-from flask import Blueprint, request
+from flask import Blueprint
 
 from integration.access.rights import EXPORTS_ONLY
 from integration.context import app_context
-from integration.core import clock
-from integration.core.calendar_periods import RANGES, find_period
+from integration.core.calendar_periods import find_period
 from integration.dashboard.calls.report_period import (
-    OFFERED_RANGES,
+    FEW_CALLS,
+    READ_SECONDS,
     Period,
-    describe_comparison,
-    parse_period,
+    parse_request,
     read_missed,
+    read_page_values,
     read_sums,
 )
-from integration.dashboard.calls.reports import FEW_CALLS, READ_SECONDS
-from integration.dashboard.site import formats, layout
+from integration.dashboard.site import layout
 from integration.dashboard.site.guard import requires
-from integration.mirror.calls import backlog
-from integration.mirror.page_queries import reports
 from integration.mirror.page_queries.call_view import WEEKDAYS
 from integration.mirror.page_queries.missed_calls import REASONS, CountingRules, MissedSums
 from integration.mirror.page_queries.reports import Figures, ReportSums
@@ -59,46 +56,32 @@ class WorstHour:
 @blueprint.get("/reports/summary")
 @requires("supervisor", EXPORTS_ONLY)
 def index() -> str:
-    context, today = app_context(), formats.today()
-    rules = context.rules.counting
-    period = parse_period(request.args, today, default="last-month")
-    before = period.find_compared(request.args, clock.now().astimezone(rules.zone))
-    with context.mirror_db.read(seconds=READ_SECONDS) as connection:
-        story = read_story(connection, period, before, rules, today)
-        backlog_state = backlog.get_state(connection)
-    since = clock.midnight(before.first, rules.zone)
-    is_waiting = backlog_state is not None and backlog_state.may_contain(since)
-    return layout.render_page(
-        "reports",
-        "reports_summary.html",
-        **story,
-        ranges={name: RANGES[name] for name in OFFERED_RANGES},
-        has_hours=rules.hours.is_entered,
-        today=today,
-        waiting=backlog_state if is_waiting else None,
-    )
+    requested = parse_request(default="last-month")
+    with app_context().mirror_db.read(seconds=READ_SECONDS) as connection:
+        story = read_story(connection, requested.period, requested.before, requested.rules, requested.today)
+        page_values = read_page_values(connection, requested, story["earlier_totals"].inbound)
+    return layout.render_page("reports", "reports_summary.html", **page_values, **story)
 
 
 def read_story(
     connection: sqlite3.Connection, period: Period, before: Period, rules: CountingRules, today: date
 ) -> dict[str, Any]:
-    """Return the values of the sentences about a period (`_story.html`). `before`: the compared period."""
+    """Return the values of the sentences about a period (`_story.html`), except those of the comparison.
+
+    `before`: the compared period.
+    """
     sums = read_sums(connection, period, rules, today)
     missed = read_missed(connection, period, rules, today)
-    total_before = read_sums(connection, before, rules, today, with_shares=False).total
-    first_day = reports.find_first_day(connection, rules.zone)
     return {
-        **describe_comparison(first_day, period, before, total_before.inbound),
         "heading": describe_period(period),
         "is_over": period.last < today,
         "totals": sums.total,
-        "earlier_totals": total_before,
+        "earlier_totals": read_sums(connection, before, rules, today, with_shares=False).total,
         "missed": missed.total,
         "reasons": _list_reasons(missed),
         "worst": find_worst_hour(sums),
         "few": FEW_CALLS,
         "level": rules.level,
-        "anything": first_day is not None,
     }
 
 

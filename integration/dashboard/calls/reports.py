@@ -8,25 +8,25 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Mapping
 
-from flask import Blueprint, Response, request
+from flask import Blueprint, request
 
 from integration.access.rights import EXPORTS_ONLY
 from integration.context import app_context
-from integration.core import clock
-from integration.core.calendar_periods import RANGES
 from integration.dashboard.calls import report_charts
 from integration.dashboard.calls.report_period import (
-    OFFERED_RANGES,
-    comparison_spans,
-    describe_comparison,
-    parse_period,
+    FEW_CALLS,
+    READ_SECONDS,
+    Period,
+    parse_request,
+    read_page_values,
     read_sums,
 )
-from integration.dashboard.site import formats, layout
+from integration.dashboard.site import layout
 from integration.dashboard.site.guard import requires
-from integration.mirror.calls import backlog
 from integration.mirror.page_queries import reports
+from integration.mirror.page_queries.call_view import WEEKDAYS
 from integration.mirror.page_queries.reports import Figures, ReportSums, Share
+from integration.settings.model import Calls
 
 blueprint = Blueprint("reports", __name__)
 
@@ -37,10 +37,6 @@ BREAKDOWNS: Mapping[str, tuple[str, str, str]] = {
     "country": ("By country", "of the other party", "Withheld or unknown"),
 }
 """Heading, its explanation, and the name of the row of calls without a share."""
-READ_SECONDS = 10.0
-"""Seconds after which the queries of a report are cancelled."""
-FEW_CALLS = 20
-"""Calls below which a report states counts and no percentages."""
 
 
 @blueprint.app_template_filter()
@@ -57,66 +53,75 @@ def ceiling(maximum: float) -> float:
 
 @blueprint.get("/reports")
 @requires("supervisor", EXPORTS_ONLY)
-def index() -> str | Response:
-    context, zone, today = app_context(), formats.display_zone(), formats.today()
-    rules = context.rules.counting
-    period = parse_period(request.args, today)
-    now = clock.now().astimezone(zone)
-    period_before = period.find_compared(request.args, now)
+def index() -> str:
+    context, requested = app_context(), parse_request()
+    period, period_before, rules = requested.period, requested.before, requested.rules
     heat_mode = request.args.get("heat", "calls")
     heat_mode = heat_mode if heat_mode in report_charts.HEAT_MODES else "calls"
+    today = Period("today", requested.today, requested.today, open_only=period.open_only)
+    week_ago = today.find_compared({}, requested.now)
     with context.mirror_db.read(seconds=READ_SECONDS) as connection:
-        sums = read_sums(connection, period, rules, today)
-        sums_before = read_sums(connection, period_before, rules, today, with_shares=False)
-        totals, first_day = sums.total, reports.find_first_day(connection, zone)
-        comparison = describe_comparison(first_day, period, period_before, sums_before.total.calls)
+        sums = read_sums(connection, period, rules, requested.today)
+        sums_before = read_sums(connection, period_before, rules, requested.today, with_shares=False)
+        totals = sums.total
+        page_values = read_page_values(
+            connection, requested, sums_before.total.calls, requested.span(week_ago).since
+        )
         shares = [
             (breakdown, *labels, *_divide(connection, sums, totals, breakdown))
             for breakdown, labels in BREAKDOWNS.items()
         ]
-        today_so_far, last_week = comparison_spans(now, rules.level, zone, open_only=period.open_only)
-        backlog_state = backlog.get_state(connection)
-        earliest = min(period_before.span(zone, rules.level).since, last_week[1].since)
-        values = {
-            "sofar": (reports.compute_totals(connection, today_so_far[1]), *today_so_far),
-            "before": (reports.compute_totals(connection, last_week[1]), *last_week),
-            "undecided_outbound": reports.count_undecided_outbound(
-                connection, period.span(zone, rules.level)
-            ),
-            "currency": reports.get_currency(connection),
-            "waiting": backlog_state
-            if backlog_state is not None and backlog_state.may_contain(earliest)
-            else None,
-            "anything": first_day is not None,
-            **comparison,
-        }
+        sofar, before = (
+            (reports.compute_totals(connection, requested.span(day)), day.calls_url)
+            for day in (today, week_ago)
+        )
+        undecided_outbound = reports.count_undecided_outbound(connection, requested.span(period))
+        currency = reports.get_currency(connection)
     calls = context.settings.calls
     return layout.render_page(
         "reports",
         "reports.html",
+        **page_values,
         earlier_totals=sums_before.total,
-        ranges={name: RANGES[name] for name in OFFERED_RANGES},
-        has_hours=rules.hours.is_entered,
         totals=totals,
         bars=report_charts.build_bars(
-            period, sums, (period_before, sums_before) if comparison["is_compared"] else None
+            period, sums, (period_before, sums_before) if page_values["is_compared"] else None
         ),
         unit=report_charts.describe_unit(period),
         heat=report_charts.build_heatmap(period, sums, heat_mode, rules.level),
         heat_mode=heat_mode,
         HEAT_MODES=report_charts.HEAT_MODES,
         shares=shares,
+        sofar=sofar,
+        before=before,
+        undecided_outbound=undecided_outbound,
+        currency=currency,
         level=rules.level,
         level_target=calls.service_level_target,
         missed_target=calls.missed_target,
+        targets=judge_targets(totals, calls),
         few=FEW_CALLS,
         pale_below=report_charts.PALE_BELOW_CALLS,
         short=calls.short_seconds,
-        weekdays=report_charts.WEEKDAYS,
-        weekday=f"{now:%A}",
-        today=today,
-        **values,
+        weekdays=[name[:3] for name in WEEKDAYS],
+        weekday=f"{requested.now:%A}",
     )
+
+
+def judge_targets(totals: Figures, calls: Calls) -> dict[str, bool | None]:
+    """Return which targets are met: 'level', 'missed' and 'wait'. None for too few calls."""
+    level, wait = totals.service_level, totals.average_wait
+    return {
+        "level": level >= calls.service_level_target
+        if totals.offered >= FEW_CALLS and level is not None
+        else None,
+        "missed": 100 * totals.unanswered <= calls.missed_target * totals.inbound
+        if totals.inbound >= FEW_CALLS
+        else None,
+        "wait": wait <= calls.service_level_seconds
+        if totals.timed >= FEW_CALLS and wait is not None
+        else None,
+    }
 
 
 def _divide(

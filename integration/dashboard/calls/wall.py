@@ -1,23 +1,28 @@
 """Wallboard: large figures for a screen.
 
-The token is its only credential. The page shows no callers. Its address has the choices of wall_display.py.
+The token is its only credential. The page shows no callers. Its address has the choices: figures, queue or
+line, theme and night hours. Without parameters: the usual figures of all calls.
 """
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 
 from flask import Blueprint, Response, make_response, render_template, request
+from werkzeug.datastructures import MultiDict
 
 from integration.access import visibility
+from integration.alerts.rules import is_within_hours
 from integration.context import AppContext, app_context
 from integration.core import clock
 from integration.core.errors import DomainError
-from integration.dashboard.calls.wall_display import THEMES, TILES, WallDisplay, parse_display
+from integration.dashboard.calls.live import is_waiting
 from integration.dashboard.site import error_pages, formats, layout
 from integration.mirror.page_queries import history, live, reports
+from integration.mirror.page_queries.call_labels import STATE_LABELS
 from integration.mirror.page_queries.history import CallFilter
 from integration.mirror.page_queries.live import UserStatus
 from integration.mirror.page_queries.reports import ReportSums, Span
@@ -27,6 +32,20 @@ from integration.workspace.wallboards import Wallboard
 blueprint = Blueprint("wall", __name__)
 """Needs no login: the route checks its token."""
 
+TILES = {
+    "waiting": "Waiting",
+    "wait": "Longest wait",
+    "talking": "Talking",
+    "callbacks": "To call back",
+    "level": "Service level",
+    "calls": "Calls today",
+    "missed": f"{STATE_LABELS['missed'].text} today",
+}
+"""Labels in the form, by value of `tile` and `hero`."""
+USUAL_TILES = ("waiting", "wait", "talking", "callbacks", "level", "calls")
+THEMES = ("dark", "light")
+_TIME = re.compile(r"([01]\d|2[0-3]):[0-5]\d")
+
 FAR_FUTURE = "9999"
 """Start of the search for users' last calls. The wallboard does not show them."""
 UNKNOWN_WALLBOARD = (
@@ -34,6 +53,31 @@ UNKNOWN_WALLBOARD = (
 )
 USUAL_HOURS = (8, 18)
 """Hours that the day curve has at least."""
+
+
+@dataclass(frozen=True, slots=True)
+class WallDisplay:
+    """Choices of a wallboard.
+
+    `hero` is the large figure, `tiles` are the others. `queue_id` or `line` limits the figures to one queue
+    and one number of the account. `dim_from` and `dim_to` are 'HH:MM' in the display zone, '' for never.
+    """
+
+    hero: str
+    tiles: tuple[str, ...]
+    theme: str
+    queue_id: int | None = None
+    line: str = ""
+    dim_from: str = ""
+    dim_to: str = ""
+
+    @property
+    def is_filtered(self) -> bool:
+        return self.queue_id is not None or bool(self.line)
+
+    def is_dimmed(self, now: datetime) -> bool:
+        """Return whether the screen is dim at `now` (display zone)."""
+        return bool(self.dim_from) and is_within_hours(now, self.dim_from, self.dim_to)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +152,7 @@ def index(token: str) -> str | Response:
         direct = [
             call["started_at"]
             for call in live.list_live_calls(connection)
-            if _is_waiting(call) and call["group_kind"] != "queue"
+            if is_waiting(call) and call["group_kind"] != "queue"
         ]
     shown = [queue for queue in queues if display.queue_id in (None, queue["id"])] if not display.line else []
     lamps = [
@@ -186,7 +230,7 @@ def _make_figures(
         ]
     if display.line:
         calls = [call for call in calls if display.line in (call["our_e164"], call["our_number"])]
-    waiting = [call["started_at"] for call in calls if _is_waiting(call)]
+    waiting = [call["started_at"] for call in calls if is_waiting(call)]
     talking = sum(call["state"] in ("talking", "on_hold") for call in calls)
     people = _list_people(connection, display)
     free_count = sum(person.state == "idle" for person in people)
@@ -267,10 +311,6 @@ def _count_callbacks(connection: sqlite3.Connection, context: AppContext, displa
     return len(live.select_calls(connection, call_ids, display.queue_id, display.line))
 
 
-def _is_waiting(call: sqlite3.Row) -> bool:
-    return bool(call["direction"] == "in" and call["state"] == "ringing" and not call["unconfirmed"])
-
-
 def _light(
     name: str, waiting: int, longest: str | None, board: Wallboard, unreachable_at: str | None
 ) -> Lamp:
@@ -307,3 +347,40 @@ def _draw(sums: ReportSums, before: ReportSums, now: datetime) -> DayCurve:
         f"Calls of each hour today: {listed}. The hour with most calls last {now:%A} had"
         f" {max(counts_before.values(), default=0)}.",
     )
+
+
+# --- choices in the address -------------------------------------------------------------------------------
+
+
+def parse_display(parameters: MultiDict[str, str], queue_ids: set[int], lines: set[str]) -> WallDisplay:
+    """Return the choices of an address. Raises DomainError for an invalid one."""
+    hero = _choose(parameters.get("hero", "waiting"), TILES, "figure")
+    tiles = tuple(_choose(name, TILES, "figure") for name in parameters.getlist("tile")) or USUAL_TILES
+    queue, line = parameters.get("queue", ""), parameters.get("line", "")
+    if queue and queue not in {str(queue_id) for queue_id in queue_ids}:
+        raise DomainError(
+            f"There is no queue {queue[:20]!r}. Remove “queue=” from the address, then choose one."
+        )
+    if line and line not in lines:
+        raise DomainError(
+            f"The account has no number {line[:20]!r}. Enter one of its numbers as in +442079460001."
+        )
+    dim_from, dim_to = parameters.get("dim_from", ""), parameters.get("dim_to", "")
+    night = (dim_from, dim_to)
+    if any(night) and not all(_TIME.fullmatch(time) for time in night):
+        raise DomainError("Enter both times of the night as in 20:00, or neither.")
+    return WallDisplay(
+        hero=hero,
+        tiles=tuple(dict.fromkeys(name for name in tiles if name != hero)),
+        theme=_choose(parameters.get("theme", "dark"), THEMES, "theme"),
+        queue_id=int(queue) if queue else None,
+        line=line,
+        dim_from=dim_from,
+        dim_to=dim_to,
+    )
+
+
+def _choose(value: str, offered: dict[str, str] | tuple[str, ...], what: str) -> str:
+    if value not in offered:
+        raise DomainError(f"There is no {what} {value[:20]!r}. Choose one of {', '.join(offered)}.")
+    return value

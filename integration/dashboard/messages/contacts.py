@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Collection
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 from urllib.parse import urlencode
 
@@ -256,7 +257,10 @@ def _render_page(
         "contact.html",
         contact=contact,
         numbers=numbers,
-        days=_group_by_day(entries),
+        days=[
+            (day, list(steps))
+            for day, steps in groupby(entries, key=lambda entry: formats.day_of(entry.occurred_at))
+        ],
         more=more,
         summary=_describe_calls(summary, viewer) if summary and summary.calls else "",
         waiting=open_callbacks,
@@ -346,10 +350,3 @@ def _read_timeline(numbers: list[str], before: str | None) -> tuple[list[Timelin
     ]
     entries.sort(key=lambda entry: entry.occurred_at, reverse=True)
     return entries, next_before
-
-
-def _group_by_day(entries: list[TimelineEntry]) -> list[tuple[str, list[TimelineEntry]]]:
-    days: dict[str, list[TimelineEntry]] = {}
-    for entry in entries:
-        days.setdefault(formats.day_of(entry.occurred_at), []).append(entry)
-    return list(days.items())
