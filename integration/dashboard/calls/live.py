@@ -226,7 +226,7 @@ def render_change(change: Change, person: Person) -> list[tuple[str, dict[str, A
     if change.topic == "call":
         return _render_call_change(int(change.key), context, viewer)
     if change.topic == "call_gone":
-        return [_render_gone_call(int(change.key), context, viewer)]
+        return [_render_removal(int(change.key), context, viewer)]
     if change.topic in ("alert", "sms"):
         return [(change.topic, {"now": int(clock.unix() * 1000)})]
     if change.topic == "note":
@@ -250,7 +250,7 @@ def render_heartbeat() -> dict[str, Any]:
     return {"now": int(clock.unix() * 1000), "age": str(html), "title": age.title}
 
 
-def _render_gone_call(call_id: int, context: AppContext, viewer: Visibility) -> tuple[str, dict[str, Any]]:
+def _render_removal(call_id: int, context: AppContext, viewer: Visibility) -> tuple[str, dict[str, Any]]:
     return "call_gone", {"id": call_id, "counts": _live_counts(context, viewer)}
 
 
@@ -261,7 +261,7 @@ def _render_call_change(
         call = live.find_call(connection, call_id)
         # A call that the viewer cannot see may have been in their scope before a transfer.
         if call is None or not viewer.can_see_call(call["user_id"]):
-            return [_render_gone_call(call_id, context, viewer)]
+            return [_render_removal(call_id, context, viewer)]
         has_ended = call["state"] == "ended"
         if has_ended and (call["ended_at"] or call["started_at"] or "") < clock.utc_text(
             clock.now() - RECENT_PERIOD
