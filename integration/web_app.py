@@ -92,7 +92,7 @@ def make_site(context: AppContext, metrics: Metrics) -> Flask:
             heartbeat=render_heartbeat,
         )
     )
-    app.register_blueprint(export_routes.make_blueprint(context))
+    app.register_blueprint(export_routes.blueprint)
     pages.register(app)
     own_paths = {}
     if find_conflicting_base_path(settings) is None:

@@ -14,7 +14,7 @@ import hmac
 import sqlite3
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from integration.access import people, session_ends
 from integration.core import clock, tokens
@@ -102,33 +102,10 @@ def derive_csrf_token(token: str) -> str:
     return hmac.new(token.encode("utf-8", "replace"), b"switchroom csrf", hashlib.sha256).hexdigest()
 
 
-def create(
-    app_db: Database,
-    person_id: int,
-    *,
-    address: str = "",
-    agent: str = "",
-    replaced_token: str | None = None,
-    has_factor: bool = False,
-) -> str:
-    """Create a session and return its token.
-
-    `replaced_token`: the token that the browser sent. Its session ends, or an attacker who set the cookie
-    would be logged in as this user (session fixation). `has_factor`: the user has just
-    entered a code.
-    """
+def create(app_db: Database, person_id: int, **details: Any) -> str:
+    """Create a session and return its token. `details`: the other arguments of `insert`."""
     token = tokens.new()
-    app_db.write(
-        lambda tx: insert(
-            tx,
-            token,
-            person_id,
-            address=address,
-            agent=agent,
-            replaced_token=replaced_token,
-            has_factor=has_factor,
-        )
-    )
+    app_db.write(lambda tx: insert(tx, token, person_id, **details))
     return token
 
 
@@ -137,12 +114,16 @@ def insert(
     token: str,
     person_id: int,
     *,
-    address: str,
-    agent: str,
-    replaced_token: str | None,
-    has_factor: bool,
+    address: str = "",
+    agent: str = "",
+    replaced_token: str | None = None,
+    has_factor: bool = False,
 ) -> None:
-    """Store a session within a transaction. See `create`."""
+    """Store a session.
+
+    `replaced_token`: the token that the browser sent. Its session ends, or an attacker who set the cookie
+    would be logged in as this user (session fixation). `has_factor`: the user has just entered a code.
+    """
     now = clock.unix()
     earliest = now - KEEP_ENDED_SECONDS
     tx.execute(

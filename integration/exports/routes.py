@@ -10,8 +10,8 @@ Downloads are accessible only to their owner.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, ParamSpec
+from collections.abc import Mapping
+from typing import Any
 
 from flask import Blueprint, Response, jsonify, redirect, request
 from werkzeug.datastructures import MultiDict
@@ -21,7 +21,7 @@ from integration.access import audit, browser, export_caller
 from integration.access.export_caller import ExportCaller
 from integration.access.rights import has
 from integration.access.visibility import NotAllowed
-from integration.context import AppContext
+from integration.context import app_context
 from integration.core.api_responses import ApiError, build_error_response, send_file
 from integration.core.errors import DomainError, QueryError
 from integration.exports import export_request, jobs
@@ -31,9 +31,6 @@ from integration.exports.jobs import ExportJob, ExportRun
 from integration.exports.query import ChunkedFile, mark_if_truncated
 from integration.exports.runner import ExportRunner
 
-P = ParamSpec("P")
-
-NAME = "exports"
 BROWSER_ROWS = 5_000
 """Rows above which a file is prepared in the background for a dashboard user.
 
@@ -41,158 +38,146 @@ An XLSX file of 20,000 rows takes up to a minute on a busy computer.
 """
 RETRY_AFTER_SECONDS = 2
 """Seconds that clients should wait between polls of a download."""
-EXPORTS_PAGE = "/exports"
+
+blueprint = Blueprint("exports", __name__)
+"""Exempt from the login check: its routes accept a dashboard user with the right `export`, or a key."""
 
 
-def make_blueprint(context: AppContext) -> Blueprint:
-    """Create the blueprint `exports`.
-
-    It is exempt from the login check: its routes accept a dashboard user with the right `export`, or a key.
-    """
-    blueprint, routes = Blueprint(NAME, __name__), _Routes(context)
-    for rule, view, methods in (
-        (f"/exports/<path:name>.<any({','.join(FORMATS)}):form>", routes.export, ["GET", "HEAD"]),
-        ("/exports/prepared/<int:number>", routes.show_status, ["GET", "HEAD"]),
-        ("/exports/prepared/<int:number>/file", routes.file, ["GET", "HEAD"]),
-        ("/exports/prepared/<int:number>", routes.remove, ["DELETE"]),
-    ):
-        blueprint.add_url_rule(rule, view.__name__, _handle_errors(view), methods=methods)
-    return blueprint
-
-
-class _Routes:
-    """View functions. One instance per application."""
-
-    def __init__(self, context: AppContext) -> None:
-        self._context = context
-
-    def export(self, name: str, form: str) -> BaseResponse:
-        target, _ = export_request.find_export(name)
-        caller = export_caller.identify(self._context, target, FORMATS[form].right)
-        args = parse_args(request.args)
-        selection = export_request.build_selection(
-            self._context, name, args, caller.visibility, caller.person
-        )
-        chunks = export_request.open_chunks(self._context, selection, form, args)
-        file_name = f"{chunks.name}.{form}"
-        background_above = FORMATS[form].background_above
-        if background_above is not None and caller.person is not None:
-            background_above = min(background_above, BROWSER_ROWS)
-        if background_above is not None and request.method != "HEAD":
-            if chunks.row_count > background_above:
-                chunks.close()
-                job = ExportJob(
-                    export=name,
-                    form=form,
-                    args=export_request.freeze_days(self._context.settings, args),
-                    who=caller.name,
-                    person_id=caller.person.id if caller.person else None,
-                    owner=caller.owner,
-                    only_user=caller.visibility.scope_of(target),
-                )
-                return self._add_download(job, file_name, chunks.row_count)
-            chunks.prefetch()
-        if request.method != "HEAD":
-            self._audit(caller.name, "export", file_name, args, chunks.row_count)
-        return _build_download(chunks, form)
-
-    def show_status(self, number: int) -> BaseResponse:
-        run, _ = self._find_own(number)
-        response = jsonify(_describe(self._context.export_runner, run))
-        response.headers["Cache-Control"] = "no-store"
-        if run.is_active:
-            response.headers["Retry-After"] = str(RETRY_AFTER_SECONDS)
-        return response
-
-    def file(self, number: int) -> BaseResponse:
-        run, caller = self._find_own(number)
-        job, path = run.job, self._context.export_runner.path(run)
-        if run.state != "done":
-            raise ApiError(409, f"This export is {run.state}. It has a file only in the state done.")
-        if not path.is_file():
-            raise ApiError(410, "The file of this export was removed. Request the export again.")
-        name = f"{jobs.SUBJECT_DATA}-{number}"
-        if job.export != jobs.SUBJECT_DATA:
-            name = export_request.make_file_name(
-                self._context, job.export, job.args, caller.visibility, caller.person
+@blueprint.get(f"/exports/<path:name>.<any({','.join(FORMATS)}):form>")
+def export(name: str, form: str) -> BaseResponse:
+    target, _ = export_request.find_export(name)
+    caller = export_caller.identify(app_context(), target, FORMATS[form].right)
+    args = parse_args(request.args)
+    selection = export_request.build_selection(app_context(), name, args, caller.visibility, caller.person)
+    chunks = export_request.open_chunks(app_context(), selection, form, args)
+    file_name = f"{chunks.name}.{form}"
+    background_above = FORMATS[form].background_above
+    if background_above is not None and caller.person is not None:
+        background_above = min(background_above, BROWSER_ROWS)
+    if background_above is not None and request.method != "HEAD":
+        if chunks.row_count > background_above:
+            chunks.close()
+            job = ExportJob(
+                export=name,
+                form=form,
+                args=export_request.freeze_days(app_context().settings, args),
+                who=caller.name,
+                person_id=caller.person.id if caller.person else None,
+                owner=caller.owner,
+                only_user=caller.visibility.scope_of(target),
             )
-        file_name = f"{name}.{job.form}"
-        response = send_file(
-            path,
-            mimetype=FORMATS[job.form].mime,
-            as_attachment=True,
-            download_name=file_name,
-            max_age=0,
-        )
-        _set_file_headers(response, run.rows)
-        limits = export_request.describe_limits(self._context, job.args)
-        audit.record_content(
-            self._context.app_db,
-            request,
-            response,
-            who=caller.name,
-            action="export",
-            subject=f"{file_name}{limits}, prepared export {number}",
-            result=f"{run.rows:,} rows",
-        )
-        return response
+            return _add_download(job, file_name, chunks.row_count)
+        chunks.prefetch()
+    if request.method != "HEAD":
+        _audit(caller.name, "export", file_name, args, chunks.row_count)
+    return _build_download(chunks, form)
 
-    def remove(self, number: int) -> BaseResponse:
-        if not export_caller.has_key():
-            # Another site can make a browser send its session. The dashboard's button is a form with a token.
-            status = 403 if browser.browser_token(request) else 401
-            raise ApiError(
-                status, "A key is required: HTTP Basic with user_id:secret, or the header X-Auth-Token."
-            )
-        run, _ = self._find_own(number)
-        self._context.export_runner.cancel(run)
-        return Response(status=204)
 
-    def _add_download(self, job: ExportJob, file_name: str, rows: int) -> BaseResponse:
-        """Redirect a browser to the page Exports; send a client 202 and the URL of the download."""
-        try:
-            run = jobs.add_download(self._context.app_db, job, rows)
-        except DomainError as error:
-            return build_error_response(429, str(error), headers={"Retry-After": "60"})
-        self._audit(job.who, "export requested", file_name, job.args, rows)
-        self._context.export_runner.request_run()
-        if job.person_id is not None and "text/html" in request.headers.get("Accept", ""):
-            return redirect(EXPORTS_PAGE, 303)
-        response = jsonify(_describe(self._context.export_runner, run))
-        response.status_code = 202
-        response.headers["Location"] = f"/exports/prepared/{run.id}"
+@blueprint.get("/exports/prepared/<int:number>")
+def show_status(number: int) -> BaseResponse:
+    run, _ = _find_own(number)
+    response = jsonify(_describe(app_context().export_runner, run))
+    response.headers["Cache-Control"] = "no-store"
+    if run.is_active:
         response.headers["Retry-After"] = str(RETRY_AFTER_SECONDS)
-        return response
+    return response
 
-    def _audit(self, who: str, action: str, file_name: str, args: Mapping[str, str], rows: int) -> None:
-        about = file_name + export_request.describe_limits(self._context, args)
-        address = request.remote_addr or ""
-        audit.record(self._context.app_db, who, action, about, f"{rows:,} rows", address=address)
 
-    def _find_own(self, number: int) -> tuple[ExportRun, ExportCaller]:
-        """Return a download of the caller.
+@blueprint.get("/exports/prepared/<int:number>/file")
+def file(number: int) -> BaseResponse:
+    run, caller = _find_own(number)
+    job, path = run.job, app_context().export_runner.path(run)
+    if run.state != "done":
+        raise ApiError(409, f"This export is {run.state}. It has a file only in the state done.")
+    if not path.is_file():
+        raise ApiError(410, "The file of this export was removed. Request the export again.")
+    name = f"{jobs.SUBJECT_DATA}-{number}"
+    if job.export != jobs.SUBJECT_DATA:
+        name = export_request.make_file_name(
+            app_context(), job.export, job.args, caller.visibility, caller.person
+        )
+    file_name = f"{name}.{job.form}"
+    response = send_file(
+        path,
+        mimetype=FORMATS[job.form].mime,
+        as_attachment=True,
+        download_name=file_name,
+        max_age=0,
+    )
+    _set_file_headers(response, run.rows)
+    limits = export_request.describe_limits(app_context(), job.args)
+    audit.record_content(
+        app_context().app_db,
+        request,
+        response,
+        who=caller.name,
+        action="export",
+        subject=f"{file_name}{limits}, prepared export {number}",
+        result=f"{run.rows:,} rows",
+    )
+    return response
 
-        Raises ApiError 404 if the caller does not own it, 403 if the caller's access to its records has
-        changed, and the errors of `export_caller.identify`.
-        """
-        with self._context.app_db.read() as connection:
-            run = jobs.find_download(connection, number)
-        # Do not reveal which downloads exist: for an unknown one check the access to cdrs, which every user
-        # with the right to export has.
-        is_subject_data = run is not None and run.job.export == jobs.SUBJECT_DATA
-        target, _ = export_request.find_export(run.job.export if run and not is_subject_data else "cdrs")
-        caller = export_caller.identify(self._context, target, FORMATS[run.job.form].right if run else None)
-        if (
-            run is None
-            or run.job.owner != caller.owner
-            or (is_subject_data and not (caller.person and has(caller.person, "admin")))
-        ):
-            raise ApiError(404, f"You have no export with the number {number}.")
-        if run.job.only_user != caller.visibility.scope_of(target):
-            raise ApiError(
-                403, "Your access rights have changed since you requested this export. Request it again."
-            )
-        return run, caller
+
+@blueprint.delete("/exports/prepared/<int:number>")
+def remove(number: int) -> BaseResponse:
+    if not export_caller.has_key():
+        # Another site can make a browser send its session. The dashboard's button is a form with a token.
+        status = 403 if browser.browser_token(request) else 401
+        raise ApiError(
+            status, "A key is required: HTTP Basic with user_id:secret, or the header X-Auth-Token."
+        )
+    run, _ = _find_own(number)
+    app_context().export_runner.cancel(run)
+    return Response(status=204)
+
+
+def _add_download(job: ExportJob, file_name: str, rows: int) -> BaseResponse:
+    """Redirect a browser to the page Exports; send a client 202 and the URL of the download."""
+    try:
+        run = jobs.add_download(app_context().app_db, job, rows)
+    except DomainError as error:
+        return build_error_response(429, str(error), headers={"Retry-After": "60"})
+    _audit(job.who, "export requested", file_name, job.args, rows)
+    app_context().export_runner.request_run()
+    if job.person_id is not None and "text/html" in request.headers.get("Accept", ""):
+        return redirect("/exports", 303)
+    response = jsonify(_describe(app_context().export_runner, run))
+    response.status_code = 202
+    response.headers["Location"] = f"/exports/prepared/{run.id}"
+    response.headers["Retry-After"] = str(RETRY_AFTER_SECONDS)
+    return response
+
+
+def _audit(who: str, action: str, file_name: str, args: Mapping[str, str], rows: int) -> None:
+    about = file_name + export_request.describe_limits(app_context(), args)
+    address = request.remote_addr or ""
+    audit.record(app_context().app_db, who, action, about, f"{rows:,} rows", address=address)
+
+
+def _find_own(number: int) -> tuple[ExportRun, ExportCaller]:
+    """Return a download of the caller.
+
+    Raises ApiError 404 if the caller does not own it, 403 if the caller's access to its records has
+    changed, and the errors of `export_caller.identify`.
+    """
+    with app_context().app_db.read() as connection:
+        run = jobs.find_download(connection, number)
+    # Do not reveal which downloads exist: for an unknown one check the access to cdrs, which every user
+    # with the right to export has.
+    is_subject_data = run is not None and run.job.export == jobs.SUBJECT_DATA
+    target, _ = export_request.find_export(run.job.export if run and not is_subject_data else "cdrs")
+    caller = export_caller.identify(app_context(), target, FORMATS[run.job.form].right if run else None)
+    if (
+        run is None
+        or run.job.owner != caller.owner
+        or (is_subject_data and not (caller.person and has(caller.person, "admin")))
+    ):
+        raise ApiError(404, f"You have no export with the number {number}.")
+    if run.job.only_user != caller.visibility.scope_of(target):
+        raise ApiError(
+            403, "Your access rights have changed since you requested this export. Request it again."
+        )
+    return run, caller
 
 
 def parse_args(args: MultiDict[str, str]) -> dict[str, str]:
@@ -242,24 +227,17 @@ def _describe(runner: ExportRunner, run: ExportRun) -> dict[str, Any]:
     }
 
 
-def _handle_errors(view: Callable[P, BaseResponse]) -> Callable[P, BaseResponse]:
-    """Wrap `view` and convert its errors into responses.
+@blueprint.errorhandler(ApiError)
+def _handle_api_error(error: ApiError) -> BaseResponse:
+    """Redirect a browser without a session to the login."""
+    if error.status == 401 and "text/html" in request.headers.get("Accept", ""):
+        return redirect("/login", 302)
+    return error.to_response()
 
-    A browser without a session is redirected to the login.
-    """
 
-    def respond(*args: P.args, **kwargs: P.kwargs) -> BaseResponse:
-        try:
-            return view(*args, **kwargs)
-        except ApiError as api_error:
-            if api_error.status == 401 and "text/html" in request.headers.get("Accept", ""):
-                return redirect("/login", 302)
-            return api_error.to_response()
-        except UnknownExport as error:
-            return build_error_response(404, str(error))
-        except NotAllowed as error:
-            return build_error_response(403, str(error))
-        except QueryError as error:
-            return build_error_response(400, str(error))
-
-    return respond
+@blueprint.errorhandler(UnknownExport)
+@blueprint.errorhandler(NotAllowed)
+@blueprint.errorhandler(QueryError)
+def _handle_refusal(error: UnknownExport | NotAllowed | QueryError) -> BaseResponse:
+    status = 404 if isinstance(error, UnknownExport) else 403 if isinstance(error, NotAllowed) else 400
+    return build_error_response(status, str(error))

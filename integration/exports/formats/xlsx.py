@@ -12,6 +12,7 @@ import re
 import sqlite3
 import textwrap
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain
 from typing import IO, Any
@@ -163,17 +164,17 @@ def _finish_worksheet(worksheet: _TextWorksheet | None, row_count: int, export_q
         worksheet.autofilter(0, 0, row_count - 1, len(export_query.columns) - 1)
 
 
+@dataclass(slots=True)
 class _CellFormats:
     """Formats of time and duration cells, and the number of truncated cells.
 
     `utc_format` shows “UTC” after the time, for columns whose heading has no zone.
     """
 
-    def __init__(self, time_format: CellFormat, utc_format: CellFormat, duration_format: CellFormat) -> None:
-        self.time_format = time_format
-        self.utc_format = utc_format
-        self.duration_format = duration_format
-        self.truncated_count = 0
+    time_format: CellFormat
+    utc_format: CellFormat
+    duration_format: CellFormat
+    truncated_count: int = 0
 
 
 CellWriter = Callable[[int, int, Any], object]
