@@ -48,7 +48,7 @@ def _drop_former_tables(schema: Schema) -> None:
 
 
 def _drop_former_indexes(schema: Schema) -> None:
-    for index in ("_calls_change", "_legs_key_started", "_legs_unanchored"):
+    for index in ("_calls_change", "_legs_key_started", "_legs_unanchored", "cdrs_labelled"):
         schema.execute(f"DROP INDEX IF EXISTS {index}")
 
 

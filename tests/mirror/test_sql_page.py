@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import sqlite3
-import subprocess
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -95,15 +94,6 @@ def test_the_page_describes_the_columns_of_all_views(mirror: Path) -> None:
 def test_recipes_in_sqlite3(title: str, mirror: Path) -> None:
     with closing(sqlite3.connect(f"{mirror.as_uri()}?mode=ro", uri=True)) as connection:
         assert connection.execute(RECIPES[title]).fetchall() == EXPECTED[title]
-
-
-@pytest.mark.exhaustive
-def test_recipes_in_the_shell_of_sqlite(mirror: Path) -> None:
-    for title, sql in RECIPES.items():
-        command = ["sqlite3", "-readonly", str(mirror), sql]
-        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
-        lines = ["|".join("" if cell is None else str(cell) for cell in row) for row in EXPECTED[title]]
-        assert done.stdout.splitlines() == lines, title
 
 
 @pytest.mark.exhaustive

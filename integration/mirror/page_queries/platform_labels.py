@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 INDEX = """
 -- serves the queries of this module; labels first, so that each different list is found in one step
-DROP INDEX IF EXISTS cdrs_labelled;
 CREATE INDEX IF NOT EXISTS cdrs_labels ON cdrs (labels, live_id)
     WHERE labels IS NOT NULL AND labels <> '[]';
 """

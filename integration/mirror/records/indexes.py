@@ -27,7 +27,6 @@ CREATE INDEX IF NOT EXISTS monitors_timestamp ON monitors ("timestamp", _missing
 CREATE INDEX IF NOT EXISTS sms_created_at ON sms (created_at, _missing_since);
 CREATE INDEX IF NOT EXISTS voicemessages_origtime ON voicemessages (origtime, _missing_since);
 -- serves groups, and filters on common fields of CDRs: a scan of the index reads an eighth of the table
-DROP INDEX IF EXISTS cdrs_narrow;
 CREATE INDEX IF NOT EXISTS cdrs_asked ON cdrs (
     dst, calldate, src, user_id, type, disposition, destination, context, billsec, duration, src_name,
     dst_name, charge, _missing_since

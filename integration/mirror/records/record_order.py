@@ -15,7 +15,6 @@ def _build_triggers(table: str) -> str:
     # `record_insert` counts insertions: a trigger per row would double the cost of an initial sync.
     return f"""
 INSERT OR IGNORE INTO _orders VALUES ('{table}', 0);
-DROP TRIGGER IF EXISTS {table}_inserted_before;
 CREATE TRIGGER IF NOT EXISTS {table}_deleted_before AFTER DELETE ON {table} BEGIN
     UPDATE _orders SET number = number + 1 WHERE name = '{table}';
 END;

@@ -93,7 +93,7 @@ def store_account(mirror: CallMirror, generator: random.Random, account: Office 
 
 
 def store_worked_example(mirror: CallMirror, generator: random.Random) -> None:
-    mirror.apply(*SCRIPTS[generator.choice(list(SCRIPTS))]())
+    mirror.apply(*SCRIPTS[generator.choice(list(SCRIPTS))])
 
 
 SOURCES: dict[str, Callable[[CallMirror, random.Random], None]] = {
@@ -186,29 +186,6 @@ def test_calls_follow_changes_by_any_writer(call_app: TestApp, source: str, seed
         delete_calls(mirror)
         mirror.recompute()
         assert found[:-1] == mirror.state()[:-1]
-
-
-@pytest.mark.parametrize("batch_size", [1, 2, 9])
-def test_the_backlog_joins_legs_that_ring_a_group_one_after_the_other(
-    mirror: CallMirror, batch_size: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    set_now(monkeypatch, 100 * 3600)
-    for leg, when in ((101, 0), (102, 21), (103, 5000)):
-        more = {"src": CALLER, "context": f"RG-{GROUP}", "disposition": "NO ANSWER", "destination": "in"}
-        mirror.put("cdrs", cdr(leg, leg, when, 20, 0, **more), defer_calls=True)
-    compute_backlog(mirror, batch_size)
-    assert [tuple(row) for row in mirror.calls("id", "legs")] == [(101, 2), (103, 1)]
-
-
-@pytest.mark.parametrize("batch_size", [1, 9])
-def test_the_backlog_joins_a_leg_with_the_leg_that_names_it_as_root(
-    mirror: CallMirror, batch_size: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    set_now(monkeypatch, 100 * 3600)
-    mirror.put("cdrs", cdr(101, 101, 0, 20, 9), defer_calls=True)
-    mirror.put("cdrs", cdr(102, 102, 30, 20, 9, root_live_id=101), defer_calls=True)
-    compute_backlog(mirror, batch_size)
-    assert [tuple(row) for row in mirror.calls("id", "legs")] == [(101, 2)]
 
 
 def test_new_calls_of_the_past_are_announced_as_one_change_and_have_different_change_numbers(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +13,10 @@ import pytest
 
 from integration.catalogue import get_resource
 from integration.core import clock
-from integration.core.json_records import JsonRecord
-from integration.inbox.interpret import interpret
-from integration.mirror.calls.facts import CallEvent
 from integration.mirror.calls.store import CallStore
-from integration.mirror.records.upsert import upsert
 from integration.sqlite.database import Database
-from integration.sqlite.transaction import Transaction
+from tests.mirror.calls.scripts.facts import T0, Fact, NotFound, Poll, Record, Webhook, format_utc
+from tests.mirror.calls.scripts.player import add_fact
 from tests.support.payloads.call_facts import CallMirror
 from tests.support.payloads.markdown import Table, read_sections
 
@@ -45,47 +42,41 @@ class Reader:
 
     mirror_db: Database
     store: CallStore
-    fields_by_leg: dict[tuple[str, int], dict[str, Any]] = field(default_factory=dict)
+    fields_by_leg: dict[int, dict[str, Any]] = field(default_factory=dict)
     events: int = 0
 
     def receive(self, row: dict[str, str]) -> None:
-        at = f"{DAY} {row['At']}"
-        received = row["Received"].strip("`")
-        leg_id = None if row["Leg"] == NULL else int(row["Leg"])
+        at, received = to_seconds(row["At"]), row["Received"].strip("`")
+        leg_id = 0 if row["Leg"] == NULL else int(row["Leg"])
         fields = parse_fields(row["Fields"])
         if received.startswith("call."):
-            assert leg_id is not None
-            self.mirror_db.write(lambda tx: self._add_event(tx, received, leg_id, at, fields))
+            self.add(self._make_webhook(received, leg_id, at, fields))
         elif received == "/calls":
-            records = [] if leg_id is None else [make_record({"id": leg_id, **fields})]
-            self.mirror_db.write(lambda tx: self.store.apply_poll(tx, records, at))
+            self.add(Poll(at, ({"id": leg_id, **fields},) if leg_id else ()))
         elif received == "404":
-            assert leg_id is not None
-            self.mirror_db.write(lambda tx: self.store.end_missing_legs(tx, [leg_id], at))
+            self.add(NotFound(at, leg_id))
         else:
-            record = {"live_id": leg_id, **DEFAULT_FIELDS.get(received, {}), **fields}
-            self.put(received, record, at)
+            self.put(received, {"live_id": leg_id, **DEFAULT_FIELDS.get(received, {}), **fields}, at)
 
-    def put(self, collection: str, record: dict[str, Any], at: str) -> None:
-        resource = get_resource(collection)
-        assert record.keys() <= {each.name for each in resource.fields}, f"{collection} has no such field"
-        self.mirror_db.write(
-            lambda tx: upsert(tx, resource, [make_record(record)], source="sync", requested_at=at)
-        )
+    def add(self, fact: Fact) -> None:
+        self.mirror_db.write(lambda tx: add_fact(tx, self.store, fact))
 
-    def _add_event(self, tx: Transaction, name: str, leg_id: int, at: str, fields: dict[str, Any]) -> None:
+    def put(self, collection: str, record: dict[str, Any], at: float) -> None:
+        names = {each.name for each in get_resource(collection).fields}
+        assert record.keys() <= names, f"{collection} has no such field"
+        self.add(Record(at, collection, record))
+
+    def _make_webhook(self, name: str, leg_id: int, at: float, fields: dict[str, Any]) -> Webhook:
         self.events += 1
         values = self.fields_by_leg.setdefault(
-            ("call", leg_id), {**DEFAULT_FIELDS["call.…"], "start_time": at, "connected_at": None}
+            leg_id, {**DEFAULT_FIELDS["call.…"], "start_time": format_utc(at), "connected_at": None}
         )
         values.update({"state": None, "final": None, **fields})
         if name == "call.connected" and values["connected_at"] is None:
-            values["connected_at"] = at
-        event_id = f"uk003.{int(to_unix(at)):08x}{self.events:05x}1.{leg_id:08d}"
-        body = {"id": event_id, "event_time": at, "event_name": name, "call_id": leg_id, **values}
-        event = interpret(make_record(body), at, event_id, name)
-        assert isinstance(event, CallEvent)
-        self.store.add_events(tx, [event])
+            values["connected_at"] = format_utc(at)
+        event_id = f"uk003.{int(T0 + at):08x}{self.events:05x}1.{leg_id:08d}"
+        body = {"id": event_id, "event_time": format_utc(at), "event_name": name, "call_id": leg_id, **values}
+        return Webhook(at, body)
 
     def calls(self, columns: list[str]) -> list[dict[str, str]]:
         with self.mirror_db.read() as connection:
@@ -93,19 +84,16 @@ class Reader:
         return [{name: NULL if row[name] is None else str(row[name]) for name in columns} for row in rows]
 
 
-def make_record(values: dict[str, Any]) -> JsonRecord:
-    return JsonRecord(json.dumps(values), values)
-
-
-def to_unix(at: str) -> float:
-    return datetime.strptime(at, "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC).timestamp()
+def to_seconds(time: str) -> float:
+    """Return a time of DAY in seconds after T0."""
+    return datetime.fromisoformat(f"{DAY}T{time}+00:00").timestamp() - T0
 
 
 @pytest.fixture
 def reader(empty_mirror: CallMirror) -> Reader:
     reader = Reader(empty_mirror.mirror_db, empty_mirror.store)
     for row in ACCOUNT:
-        reader.put(row["Collection"].strip("`"), parse_fields(row["Record"]), f"{DAY} 09:00:00")
+        reader.put(row["Collection"].strip("`"), parse_fields(row["Record"]), 0)
     return reader
 
 
@@ -125,7 +113,7 @@ def test_an_example_gives_the_calls_that_its_table_shows(
     assert times == sorted(times), "the rows are in the order of their arrival"
     results_by_time = group_by_time(results)
     for at in sorted({*times, *results_by_time}):
-        now = to_unix(f"{DAY} {at}")
+        now = T0 + to_seconds(at)
         monkeypatch.setattr(clock, "unix", lambda now=now: now)
         for row in received:
             if row["At"] == at:

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
-from integration.core.json_records import JsonRecord
-from integration.inbox.interpret import interpret
-from integration.mirror.calls.facts import CallEvent
 from integration.sqlite.transaction import Transaction
-from tests.mirror.calls.scripts.facts import ANN, BOB, CALLER, CAT, SALES, SUPPORT, T0, Leg, Webhook
-from tests.mirror.calls.scripts.player import Player
+from tests.mirror.calls.scripts.facts import (
+    ANN,
+    BOB,
+    CALLER,
+    CAT,
+    SALES,
+    SUPPORT,
+    T0,
+    Leg,
+    Webhook,
+    interpret_webhook,
+)
+from tests.mirror.calls.scripts.player import Player, add_fact
 from tests.support.application import running_app
 
 MAX_GROWTH = 1.5
@@ -102,13 +109,7 @@ BUSY_GROUPS: dict[str, MakeCall] = {
 
 def add_calls(player: Player, calls: Sequence[list[Webhook]]) -> None:
     """Add the webhooks of `calls` and compute the calls once."""
-    events = []
-    for webhook in (webhook for call in calls for webhook in call):
-        body = webhook.body
-        record = JsonRecord(json.dumps(body), body)
-        event = interpret(record, body["event_time"], body["id"], body["event_name"])
-        assert isinstance(event, CallEvent)
-        events.append(event)
+    events = [interpret_webhook(webhook) for call in calls for webhook in call]
     player.app.mirror_db.write(lambda tx: player.app.context.call_store.add_events(tx, events))
 
 
@@ -128,7 +129,7 @@ def count_steps(player: Player, webhooks: Sequence[Webhook]) -> int:
         tx.connection.set_progress_handler(count, 10)
         try:
             for webhook in webhooks:
-                player.add(tx, webhook)
+                add_fact(tx, player.app.context.call_store, webhook)
         finally:
             tx.connection.set_progress_handler(None, 0)
 
@@ -150,13 +151,3 @@ def test_work_per_webhook_does_not_grow_with_the_calls_of_a_group(player: Player
     few = measure(player, BUSY_GROUPS[name], 0, 120)
     many = measure(player, BUSY_GROUPS[name], 121, 360)
     assert many < MAX_GROWTH * few
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("name", BUSY_GROUPS)
-def test_work_per_webhook_is_constant_after_thousands_of_webhooks(player: Player, name: str) -> None:
-    make_call = BUSY_GROUPS[name]
-    few = measure(player, make_call, 0, 120)
-    for part in range(1, 3):
-        many = measure(player, make_call, 121 + 450 * (part - 1), 120 + 450 * part)
-        assert many < MAX_GROWTH * few, f"after {120 + 450 * part} calls"

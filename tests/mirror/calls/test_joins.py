@@ -11,7 +11,6 @@ from tests.support.payloads.call_facts import (
     CALLER,
     GROUP,
     OTHER,
-    QUEUE,
     CallMirror,
     Phone,
     cdr,
@@ -136,43 +135,6 @@ def test_later_roots_separate_a_provisional_call(mirror: CallMirror) -> None:
     assert mirror.calls("id") == [(101,)]
     mirror.apply(one.event("missed", 9, root_call_id=101), two.event("missed", 9, root_call_id=102))
     assert mirror.calls("id", "provisional") == [(101, 0), (102, 0)]
-
-
-def test_legs_of_one_queue_are_joined_with_and_without_the_id_of_the_queue(mirror: CallMirror) -> None:
-    music = Phone(301, None, context="QUEUE", dst_id=str(QUEUE), dst_name="Sales", connected=1)
-    mirror.apply(
-        music.event("connected", 1), Phone(302, ANN, started=1, context="Queue").event("ringing", 1.5)
-    )
-    assert mirror.calls("id", "legs") == [(301, 2)]
-
-
-def test_a_redial_after_a_final_missed_event_is_another_call(mirror: CallMirror) -> None:
-    first, second = group(101, ANN), group(102, ANN, started=12)
-    mirror.apply(first.event("missed", 9, final=True), second.event("ringing", 12))
-    assert len(mirror.calls()) == 2
-
-
-@pytest.mark.parametrize("root", [{"root_call_id": 101}, {}])
-def test_a_final_missed_event_that_arrives_late_separates_the_redial(
-    mirror: CallMirror, root: dict[str, int]
-) -> None:
-    one, two, redial = group(101, ANN), group(102, BOB), group(201, ANN, started=30)
-    mirror.apply(one.event("missed", 18, final=False, **root), two.event("ringing", 0.4, **root))
-    mirror.apply(redial.event("ringing", 30))
-    assert mirror.calls("id", "state", "legs") == [(101, "ringing", 3)]
-    mirror.apply(two.event("missed", 18, final=True, **root))
-    assert mirror.calls("id", "state", "outcome", "legs") == [
-        (101, "ended", "missed", 2),
-        (201, "ringing", None, 1),
-    ]
-
-
-def test_a_parent_leg_that_arrives_after_its_children_joins_their_call(mirror: CallMirror) -> None:
-    mirror.apply(("cdrs", cdr(9002, 102, 9, 30, 20, parent_live_id=101)))
-    mirror.apply(("cdrs", cdr(9003, 103, 39, 30, 20, parent_live_id=101)))
-    assert mirror.calls("id", "legs") == [(101, 2)]
-    mirror.apply(Phone(101, ANN).event("hangup", 9))
-    assert mirror.calls("id", "legs") == [(101, 3)]
 
 
 def test_a_leg_that_a_cdr_assigns_to_another_caller_leaves_its_call(

@@ -17,38 +17,15 @@ def leg(*events: CallEvent, **facts: object) -> Leg:
 phone = Phone(101, ANN, connected=5)
 
 
-def test_a_leg_stays_ended_when_a_late_ringing_event_arrives() -> None:
-    found = leg(phone.event("hangup", 10), phone.event("ringing", 12))
-    assert (found.has_ended, found.state, found.ended_at) == (True, "ENDED", T0 + 10)
-
-
 @pytest.mark.parametrize("state", ["HANGUP", "MISSED", "FAILED"])
 def test_a_final_state_ends_the_leg_under_any_event_name(state: str) -> None:
     assert leg(phone.event("ringing", 1), phone.event("something", 3, state=state)).has_ended
-
-
-def test_dtmf_and_unknown_states_never_set_the_state() -> None:
-    found = leg(
-        phone.event("connected", 5),
-        phone.event("dtmf", 7, state="DTMF_RECEIVED"),
-        phone.event("dtmf", 8, state="RINGING"),
-        phone.event("parked", 9, state="PARKED"),
-    )
-    assert (found.state, found.state_since) == ("CONNECTED", T0 + 5)
 
 
 def test_microseconds_of_ids_order_events_of_the_same_second_and_server() -> None:
     ringing, connected = phone.event("ringing", 5, micros=900), phone.event("connected", 5, micros=100)
     assert leg(ringing, connected).state == "RINGING", (
         "click-to-call: connected agent, then a ringing destination"
-    )
-
-
-def test_microseconds_of_different_servers_are_not_compared() -> None:
-    elsewhere = Phone(101, ANN, server="de001", connected=5)
-    assert (
-        leg(phone.event("ringing", 5, micros=900), elsewhere.event("connected", 5, micros=100)).state
-        == "CONNECTED"
     )
 
 
@@ -67,25 +44,10 @@ def test_hold_and_unhold_events_of_the_same_second_alternate() -> None:
     assert [state for _, _, state in sort_events([connected, held, unhold])][-1] == "CONNECTED"
 
 
-def test_the_end_comes_from_the_hangup_if_there_is_a_missed_event_too() -> None:
-    found = leg(phone.event("missed", 18), phone.event("hangup", 20, terminated_by="callee"))
-    assert (found.ended_at, found.ended_by) == (T0 + 20, "callee")
-    assert leg(phone.event("hangup", 16), phone.event("missed", 18)).ended_at == T0 + 16
-
-
 def test_a_leg_is_connected_by_connected_at_or_by_a_hold_event() -> None:
     assert leg(phone.event("hangup", 10)).is_connected, "by connected_at of the hang-up"
     assert not leg(Phone(101, ANN).event("hangup", 10)).is_connected
     assert leg(Phone(101, ANN).event("hold", 10)).is_connected
-
-
-def test_an_inferred_end_is_withdrawn_by_a_later_event_or_poll() -> None:
-    ringing = phone.event("ringing", 1)
-    assert leg(ringing, not_found_at=T0 + 60).is_end_inferred
-    assert not leg(ringing, phone.event("connected", 61), not_found_at=T0 + 60).has_ended
-    seen = make_sighting(T0 + 61, {"id": 101, "state": "RINGING"})
-    assert not leg(ringing, not_found_at=T0 + 60, sighting=seen).has_ended
-    assert not leg(ringing, phone.event("hangup", 61), not_found_at=T0 + 60).is_end_inferred
 
 
 def test_an_event_of_the_year_2999_does_not_prevent_the_end_of_the_leg() -> None:

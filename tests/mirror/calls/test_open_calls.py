@@ -7,7 +7,6 @@ import pytest
 from tests.support.payloads.call_facts import (
     ANN,
     BOB,
-    NAMES,
     T0,
     CallMirror,
     at,
@@ -89,14 +88,6 @@ def test_a_final_state_in_a_poll_ends_the_call_and_later_polls_change_nothing(
     mirror.poll(live(101, "HANGUP"), when=45)
     mirror.poll(live(101, "RINGING"), when=60)
     assert mirror.calls("state", "unconfirmed", "ended_at", "outcome") == expected
-
-
-def test_a_call_without_webhooks_is_stored_from_a_poll(
-    mirror: CallMirror, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    set_now(monkeypatch, 10)
-    mirror.poll(live(101, "CONNECTED", connected_at=T0 + 4, dst_id=str(ANN), dst_name=NAMES[ANN]), when=10)
-    assert mirror.calls("state", "answered_at", "user_id", "sources") == [("talking", at(4), ANN, "poll")]
 
 
 def test_events_and_polls_without_news_announce_no_change(

@@ -10,33 +10,12 @@ from tests.support.payloads.call_facts import (
     CALLER,
     CAT,
     GROUP,
-    NAMES,
     CallMirror,
     Phone,
     cdr,
     inbound_leg,
-    outbound_leg,
     set_now,
 )
-
-
-def test_an_outbound_call_that_never_connects_is_not_answered(mirror: CallMirror) -> None:
-    mirror.apply(outbound_leg().event("ringing", 1), outbound_leg().event("hangup", 20, t_cause="User busy"))
-    assert mirror.calls("direction", "outcome", "t_cause", "user_id", "party_e164", "unconfirmed") == [
-        ("out", "not_answered", "User busy", ANN, "+447700900101", 0)
-    ]
-
-
-def test_a_call_between_extensions_is_internal_and_has_no_e164(mirror: CallMirror) -> None:
-    inner = Phone(
-        101, BOB, src="1001", src_id=str(ANN), src_name=NAMES[ANN], dst="1002", connected=4, destination="in"
-    )
-    mirror.apply(inner.event("ringing", 1))
-    assert mirror.calls("direction", "state") == [("internal", "ringing")]
-    mirror.apply(inner.event("connected", 4), inner.event("hangup", 30))
-    assert mirror.calls("outcome", "party", "party_e164", "party_name", "user_id", "talk_seconds") == [
-        ("internal", "1001", None, NAMES[ANN], BOB, 26)
-    ]
 
 
 def test_an_extension_that_rings_a_group_is_one_internal_call(mirror: CallMirror) -> None:
@@ -61,15 +40,6 @@ def test_the_outside_party_is_never_the_number_of_the_account(empty_mirror: Call
     transfer = Phone(202, None, src=CALLER, src_id=str(ANN), dst="1002", destination="out", root=201)
     empty_mirror.apply(there.event("connected", 4), transfer.event("initial", 5))
     assert empty_mirror.calls("direction", "party", "our_number") == [("out", CALLER, "1001")]
-
-
-def test_a_withheld_number_is_empty_and_does_not_join_two_calls(
-    mirror: CallMirror,
-) -> None:
-    mirror.apply(
-        inbound_leg(101, src="").event("ringing", 1), inbound_leg(102, src="anonymous").event("ringing", 1)
-    )
-    assert mirror.calls("party", "party_e164", "party_name") == [("", None, ""), ("", None, "")]
 
 
 def test_a_contact_added_or_changed_later_renames_the_party_of_earlier_calls(

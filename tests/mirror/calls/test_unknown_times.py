@@ -212,16 +212,6 @@ def test_retention_never_deletes_what_has_no_time(filled: TestApp) -> None:
     assert ids == [1, 2, 3, *range(11, 71), 80]
 
 
-def test_a_date_in_another_form_and_no_date_are_schema_drift(filled: TestApp) -> None:
-    page = text(filled.log_in().get("/system"))
-    assert "calldate" in page
-    with filled.mirror_db.read() as connection:
-        drift = connection.execute(
-            "SELECT value FROM _drift WHERE field = 'calldate' ORDER BY value"
-        ).fetchall()
-    assert [row[0] for row in drift] == ["####-##-##T##:##:##Z", "0000-00-00 00:00:00", "empty", "null"]
-
-
 def test_an_alert_reports_an_unanswered_call_without_a_time(filled: TestApp) -> None:
     with filled.mirror_db.read() as connection:
         since = clock.utc_text(clock.unix() - 600)

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from integration.core.phone_numbers import PhoneNumbers, is_withheld
-from integration.mirror.derived import rebuild
-from integration.sqlite.transaction import Transaction
 from integration.workspace import callbacks
 from integration.workspace.callback_following import update_from_mirror
-from tests.support.application import TestApp, running_app
+from tests.support.application import TestApp
 from tests.support.payloads.call_facts import (
     ANN,
-    BOB,
-    CALLER,
     GROUP,
     CallMirror,
     Fact,
@@ -100,38 +95,6 @@ def fresh(call_app: TestApp, mirror: CallMirror, monkeypatch: pytest.MonkeyPatch
     return mirror
 
 
-@pytest.mark.parametrize("first", SPELLINGS)
-@pytest.mark.parametrize("second", ["", "Blocked"])
-@pytest.mark.parametrize("source", ["webhook", "cdr"])
-def test_two_callers_without_a_number_are_two_calls_and_two_items(
-    call_app: TestApp, fresh: CallMirror, first: str, second: str, source: str
-) -> None:
-    """They ring the same phones at once: by the ring group, by the queue, and one by each."""
-    places = (f"RG-{GROUP}", f"RG-{GROUP}"), ("QUEUE", "QUEUE"), (f"RG-{GROUP}", "QUEUE")
-    for number, (context, other_context) in enumerate(places):
-        leg, start = 100 + 10 * number, 100.0 * number
-        if source == "webhook":
-            callers = [ring(leg, ANN, first, start, context), ring(leg + 1, BOB, first, start, context)]
-            callers += [
-                ring(leg + 2, ANN, second, start + 1, other_context),
-                ring(leg + 3, BOB, second, start + 1, other_context),
-            ]
-            fresh.apply(*miss(*callers))
-        else:
-            fresh.apply(
-                record(leg, leg, first, start, context),
-                record(leg + 1, leg + 1, first, start, context, "10002"),
-                record(leg + 2, leg + 2, second, start + 1, other_context),
-                record(leg + 3, leg + 3, second, start + 1, other_context, "10002"),
-            )
-    fresh.tick(1000)
-    calls = [100, 102, 110, 112, 120, 122]
-    assert fresh.calls("id", "legs", "party", "party_e164", "party_name", "outcome") == [
-        (call, 2, "", None, "", "missed") for call in calls
-    ]
-    assert list_open_parties(call_app) == [f"withheld:{call}" for call in calls]
-
-
 def test_no_call_of_another_party_closes_the_item_of_a_caller_without_a_number(
     call_app: TestApp, fresh: CallMirror
 ) -> None:
@@ -190,24 +153,3 @@ def test_calls_of_earlier_versions_become_withheld_and_merged_items_stay(
         ]  # fmt: skip
     page = call_app.log_in().get("/missed").text
     assert "Blocked" not in page.replace('data-party="Blocked"', "")
-
-
-def test_an_upgrade_computes_all_calls_by_the_present_rules(tmp_path: Path) -> None:
-    with running_app(tmp_path / "data") as app:
-        mirror = CallMirror(app)
-        mirror.seed()
-        mirror.apply(
-            *miss(ring(101, ANN, "Blocked"), ring(102, BOB, "Blocked")), *miss(ring(103, ANN, CALLER))
-        )
-        mirror.tick(1000)
-        expected = [(101, ""), (103, CALLER)]
-        assert mirror.calls("id", "party") == expected
-
-        def store_as_earlier(tx: Transaction) -> None:
-            tx.execute("UPDATE _calls SET party = 'Blocked' WHERE id = 101")
-            tx.execute("DELETE FROM _meta WHERE key = 'rules of calls'")
-
-        app.mirror_db.write(store_as_earlier)
-        app.restart()
-        rebuild.rebuild_due(app.mirror_db, app.context.rules)
-        assert CallMirror(app).calls("id", "party") == expected

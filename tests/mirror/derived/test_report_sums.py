@@ -11,14 +11,12 @@ import pytest
 
 from integration.core import clock
 from integration.core.phone_numbers import PhoneNumbers
-from integration.mirror.calls.schema import build_insert_sql
 from integration.mirror.derived import due, rebuild, report_sums
 from integration.mirror.derived.declaration import Rules
 from integration.mirror.derived.report_sums import REPORT_SUMS
 from integration.mirror.page_queries import missed_calls, reports
 from integration.mirror.page_queries.missed_calls import CountingRules
 from integration.mirror.schema import open_mirror
-from integration.sqlite.readers import open_readonly
 
 TODAY = date(2026, 4, 6)
 FIRST = TODAY - timedelta(days=40)
@@ -145,18 +143,6 @@ def test_stored_totals_equal_the_calls_after_random_changes(mirror, name):
     check(mirror, FIRST, TODAY, zone)
 
 
-def test_a_call_in_the_utc_hour_of_a_local_midnight_is_counted(mirror):
-    zone, day = ZoneInfo("Asia/Kathmandu"), TODAY - timedelta(days=3)
-    put(mirror, *(call(random.Random(number), number) for number in range(50)))
-    compute_all(mirror, zone, 20)
-    late = call(random.Random(5), 1000)
-    late[COLUMNS.index("started_at")], late[COLUMNS.index("direction")] = f"{day} 18:05:00", "in"
-    put(mirror, late)
-    check(mirror, day, day, zone)
-    compute_all(mirror, zone, 20)
-    check(mirror, day, day, zone)
-
-
 def count_stored_days(mirror) -> int:
     with mirror.read() as connection:
         return int(connection.execute("SELECT count(*) FROM _report_days WHERE kind = 'day'").fetchone()[0])
@@ -203,43 +189,6 @@ def test_an_invalid_start_time_does_not_block_the_computation(mirror):
     put(mirror, broken, *(call(rng, number) for number in range(600)))
     compute_all(mirror, zone, 20)
     assert count_stored_days(mirror) == 40
-
-
-def test_wrong_totals_are_detected_and_recomputed(mirror):
-    rng, zone = random.Random(8), ZoneInfo("Asia/Kathmandu")
-    put(mirror, *(call(rng, number) for number in range(300)))
-    compute_all(mirror, zone)
-
-    def find_wrong() -> list:
-        with open_readonly(mirror.path) as connection:
-            return list(rebuild.find_differences(connection, REPORT_SUMS, make_rules(zone), sampled=False))
-
-    assert find_wrong() == []
-    # The callers of later days can still be reached, so these are not compared.
-    last = TODAY - timedelta(days=3)
-    mirror.write(
-        lambda tx: tx.execute("UPDATE _report_days SET missed = missed + 1 WHERE day < ?", (str(last),))
-    )
-    found = find_wrong()
-    assert found
-    mirror.write(lambda tx: due.mark(tx, REPORT_SUMS.name, found))
-    assert find_wrong() == []
-    compute_all(mirror, zone)
-    assert find_wrong() == []
-    check(mirror, FIRST, TODAY, zone)
-
-
-def test_hours_marked_due_in_advance_are_not_marked_by_each_call(mirror):
-    rows = [call(random.Random(7), number) for number in range(50)]
-    mirror.write(
-        lambda tx: (
-            report_sums.mark_hours(tx, [row[COLUMNS.index("started_at")] for row in rows]),
-            tx.executemany(build_insert_sql("_calls", COLUMNS), rows),
-        )
-    )
-    with mirror.read() as connection:
-        due_hours = [row[0] for row in connection.execute("SELECT low FROM _due WHERE derived = 'reports'")]
-    assert {len(hour) for hour in due_hours} == {13}
 
 
 def test_calls_of_today_are_due_once(mirror):

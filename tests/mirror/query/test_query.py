@@ -275,22 +275,6 @@ def test_include_and_fields_are_parsed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sql_filter", "index"),
-    [
-        (("live_id", "eq", "4278000101"), "cdrs_live_id"),
-        (("live_id", "in", [1, 2]), "cdrs_live_id"),
-        (("calldate", "gte", "2026-09-02"), "cdrs_calldate"),
-    ],
-)
-def test_filters_on_indexed_fields_use_their_index(
-    mirror: Database, sql_filter: tuple[str, str, Any], index: str
-) -> None:
-    name, operator, value = sql_filter
-    text = json.dumps([{"property": name, "operator": operator, "value": value}])
-    assert f"INDEX {index} (" in explain_page(mirror, {"filter": text, "limit": "100"})
-
-
-@pytest.mark.parametrize(
     ("args", "step"),
     [
         ({"limit": "5000"}, "INTEGER PRIMARY KEY|INDEX cdrs_present"),

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 
 import pytest
 
-from integration.catalogue import RESOURCES, get_resource
-from integration.core.errors import NewerDatabase
+from integration.catalogue import get_resource
 from integration.core.json_records import JsonRecord, read_item, read_page, read_record
 from integration.mirror.records import single_record
 from integration.mirror.records.upsert import delete_rows, replace_all, store_item, upsert
@@ -39,17 +37,6 @@ def row(mirror, table, key, key_name="id"):
     with mirror.read() as connection:
         found = connection.execute(f"SELECT * FROM {table} WHERE {key_name} = ?", (key,)).fetchone()
     return dict(found) if found is not None else None
-
-
-def test_every_listed_collection_has_its_table_with_every_field(mirror):
-    with mirror.read() as connection:
-        for listed in RESOURCES:
-            columns = {column[1] for column in connection.execute(f'PRAGMA table_info("{listed.table}")')}
-            if listed.is_listed:
-                assert {field.name for field in listed.fields} <= columns, listed.table
-                assert {"_doc", "_item", "_first_seen", "_last_seen", "_source", "_missing_since"} <= columns
-            else:
-                assert not columns
 
 
 def test_only_lone_surrogates_of_a_text_are_escaped(mirror):
@@ -173,15 +160,6 @@ def test_sip_credentials_are_never_stored(mirror):
     )
 
 
-def test_the_item_of_a_record_is_stored_beside_its_list_form(mirror):
-    store(mirror, "users", document(id=1, email="ann@example.com"))
-    item = document(id=1, email="ann@example.com", vm_to_email=True)
-    mirror.write(lambda tx: store_item(tx, get_resource("users"), item, source="sync", requested_at=LATE))
-    stored = row(mirror, "users", 1)
-    assert "vm_to_email" not in json.loads(stored["_doc"])
-    assert json.loads(stored["_item"])["vm_to_email"] is True
-
-
 def test_hooks_run_in_the_same_transaction(mirror):
     seen = []
     mirror.hooks["cdrs"] = [lambda tx, outcome: seen.append([d.values["id"] for d in outcome.changed])]
@@ -226,25 +204,3 @@ def test_a_field_the_catalogue_has_learnt_becomes_a_column_at_the_next_start(mir
     store(reopened, "cdrs", document(id=1, nb_notes=3))
     assert row(reopened, "cdrs", 1)["nb_notes"] == 3
     reopened.close()
-
-
-def test_a_newer_database_is_refused(mirror, tmp_path):
-    mirror.write(
-        lambda tx: tx.execute(
-            "INSERT INTO _sqlite_migrations (migration_set, name, applied_at)"
-            " VALUES ('mirror', '9999 from the future', '2099')"
-        )
-    )
-    mirror.close()
-    with pytest.raises(NewerDatabase, match="newer version"):
-        open_mirror(tmp_path / "mirror.db")
-
-
-def test_sqlite_utils_can_read_the_mirror_while_it_is_open(mirror):
-    store(mirror, "cdrs", document(id=1, src="442079460001"))
-    # An import at the top of the file would also import pandas, before the mirror is imported.
-    import sqlite_utils
-
-    opened = sqlite_utils.Database(sqlite3.connect(f"file:{mirror.path}?mode=ro", uri=True))
-    assert opened["cdrs"].get(1)["src"] == "442079460001"
-    opened.close()

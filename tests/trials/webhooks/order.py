@@ -93,7 +93,7 @@ class Order(Trial):
         rounds=("--orders 100",) * 5,
         minutes=10,
         remains="every order of seven events in process: `tests/mirror/calls/test_any_order.py`",
-        expectation="the same call in order; by hand: `tests/mirror/calls/test_worked_examples.py`",
+        expectation="the same call in order; by hand: `tests/mirror/calls/scripts`",
     )
 
     def boot(self) -> None:

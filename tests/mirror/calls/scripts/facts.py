@@ -5,9 +5,14 @@ Times are seconds after `T0`, 2026-09-02 08:45:55 UTC.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
+
+from integration.core.json_records import JsonRecord
+from integration.inbox.interpret import interpret
+from integration.mirror.calls.facts import CallEvent
 
 T0 = 1788338755
 ANN, BOB, CAT = 1000001, 1000002, 1000003
@@ -64,6 +69,15 @@ class NotFound(NamedTuple):
 
 
 Fact = Webhook | Record | Poll | NotFound
+
+
+def interpret_webhook(webhook: Webhook) -> CallEvent:
+    """Return the event of a webhook, as the inbox reads it."""
+    body = webhook.body
+    record = JsonRecord(json.dumps(body), body)
+    event = interpret(record, body["event_time"], body["id"], body["event_name"])
+    assert isinstance(event, CallEvent)
+    return event
 
 
 def format_utc(seconds: float) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.mirror.calls.scripts.facts import ANN, Leg, Webhook, outbound
+from tests.mirror.calls.scripts.facts import ANN, T0, Leg, Poll, Webhook, outbound
 from tests.mirror.calls.scripts.script import Call, Item, Script
 
 _DIALLED = outbound(connected=8)
@@ -88,6 +88,15 @@ SCRIPTS = [
         [*_CLICKED, _CLICK.hangup(30)],
         [_call("not_answered", wait=30, talk=None, unconfirmed=1)],
         during={629: [{"outcome": None}], 630: [{"outcome": "not_answered"}]},
+    ),
+    Script(
+        "click-to-call with one id, a poll shows the connection of the destination",
+        [
+            *_CLICKED, Poll(8, (_CLICK.live("CONNECTED", dst_connection=0.01),)),
+            Poll(14, (_CLICK.live("CONNECTED", dst_connection=T0 + 12),)), _CLICK.hangup(30),
+        ],
+        [_call("answered", wait=4, talk=26, unconfirmed=0)],
+        during={9: [{"state": "dialling"}], 15: [{"state": "talking"}]},
     ),
     Script(
         "click-to-call, the agent does not pick up",

@@ -11,12 +11,21 @@ from typing import Any
 from integration.catalogue import get_resource
 from integration.core import clock
 from integration.core.json_records import JsonRecord
-from integration.inbox.interpret import interpret
-from integration.mirror.calls.facts import CallEvent
+from integration.mirror.calls.store import CallStore
 from integration.mirror.records.upsert import upsert
 from integration.sqlite.transaction import Transaction
 from integration.workspace import callback_following, callbacks
-from tests.mirror.calls.scripts.facts import ACCOUNT, T0, Fact, NotFound, Poll, Record, Webhook, format_utc
+from tests.mirror.calls.scripts.facts import (
+    ACCOUNT,
+    T0,
+    Fact,
+    NotFound,
+    Poll,
+    Record,
+    Webhook,
+    format_utc,
+    interpret_webhook,
+)
 from tests.mirror.calls.scripts.script import Call, Item, Script
 from tests.support.application import TestApp
 
@@ -66,7 +75,9 @@ class Player:
                 self.app.context.inbox.receive(json.dumps(body).encode()).result(30)
                 self.app.apply_webhooks()
             elif fact is not None:
-                self.app.mirror_db.write(lambda tx, fact=fact: self.add(tx, fact))  # type: ignore[misc]
+                self.app.mirror_db.write(
+                    lambda tx, fact=fact: add_fact(tx, self.app.context.call_store, fact)
+                )  # type: ignore[misc]
             self._evaluate(at)
             if fact is None:
                 found.append((at, self._list_rows()))
@@ -81,7 +92,9 @@ class Player:
         self.app.clock.freeze(float(T0 + END))
         middle = chance.randint(0, len(facts))
         for part in (facts[:middle], facts[middle:]):
-            self.app.mirror_db.write(lambda tx, part=part: [self.add(tx, fact) for fact in part])  # type: ignore[misc]
+            self.app.mirror_db.write(
+                lambda tx, part=part: [add_fact(tx, self.app.context.call_store, fact) for fact in part]
+            )  # type: ignore[misc]
             self._finish()
 
     def list_calls(self, expected: Sequence[Call]) -> list[Call]:
@@ -112,24 +125,6 @@ class Player:
             items = callbacks.list_items(connection, "open") + callbacks.list_items(connection, "closed")
         return sorted(Item(item.party, item.attempts, item.reason, item.state) for item in items)
 
-    def add(self, tx: Transaction, fact: Fact) -> None:
-        """Store a fact and compute the calls that it changes, as the inbox and the sync do."""
-        store = self.app.context.call_store
-        if isinstance(fact, Webhook):
-            values = fact.body
-            event = interpret(_make_record(values), values["event_time"], values["id"], values["event_name"])
-            assert isinstance(event, CallEvent)
-            store.add_events(tx, [event])
-        elif isinstance(fact, Record):
-            resource = get_resource(fact.collection)
-            record = _make_record(fact.values)
-            upsert(tx, resource, [record], source="sync", requested_at=clock.utc_text())
-        elif isinstance(fact, Poll):
-            store.apply_poll(tx, [_make_record(values) for values in fact.records], format_utc(fact.at))
-        else:
-            assert isinstance(fact, NotFound)
-            store.end_missing_legs(tx, [fact.leg_id], format_utc(fact.at))
-
     def _finish(self) -> None:
         self.app.clock.freeze(float(T0 + END))
         self._evaluate(END)
@@ -143,6 +138,20 @@ class Player:
     def _list_rows(self) -> list[dict[str, Any]]:
         with self.app.mirror_db.read() as connection:
             return [dict(row) for row in connection.execute("SELECT * FROM _calls ORDER BY id")]
+
+
+def add_fact(tx: Transaction, store: CallStore, fact: Fact) -> None:
+    """Store a fact and compute the calls that it changes, as the inbox and the sync do."""
+    if isinstance(fact, Webhook):
+        store.add_events(tx, [interpret_webhook(fact)])
+    elif isinstance(fact, Record):
+        record = _make_record(fact.values)
+        upsert(tx, get_resource(fact.collection), [record], source="sync", requested_at=clock.utc_text())
+    elif isinstance(fact, Poll):
+        store.apply_poll(tx, [_make_record(values) for values in fact.records], format_utc(fact.at))
+    else:
+        assert isinstance(fact, NotFound)
+        store.end_missing_legs(tx, [fact.leg_id], format_utc(fact.at))
 
 
 def _make_record(values: dict[str, Any]) -> JsonRecord:

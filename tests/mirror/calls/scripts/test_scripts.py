@@ -68,7 +68,3 @@ def test_facts_in_random_order_give_the_expected_calls(player: Player, script: S
 @all_scripts
 def test_facts_in_many_random_orders_give_the_expected_calls(player: Player, script: Script) -> None:
     check_shuffled(player, script, 12)
-
-
-def test_titles_are_unique() -> None:
-    assert len({script.title for script in SCRIPTS}) == len(SCRIPTS) >= 40
