@@ -18,7 +18,7 @@ from integration.core.errors import DomainError
 from integration.dashboard.site import formats, layout
 from integration.dashboard.site.guard import current_person
 from integration.dashboard.site.person_names import person_name
-from integration.mirror.page_queries import callback_calls, live, phones
+from integration.mirror.page_queries import history, live, phones
 from integration.sync.writing import write_log
 from integration.sync.writing.write_log import PlacedCall
 
@@ -93,7 +93,7 @@ def _read() -> CallsInProgress:
             for call in live.list_live_calls(connection)
             if call["party"] and not call["unconfirmed"]
         }
-        calls_since = callback_calls.find_last_attempts(
+        calls_since = history.find_last_attempts(
             connection, {party: click.at for party, click in clicks_of.items()}
         )
         phone = phones.find_own_phone(connection, person.platform_user_id, person.email)

@@ -18,7 +18,7 @@ from integration.core.ids import parse_id
 from integration.dashboard.site import form_responses, formats, layout
 from integration.dashboard.site.guard import audit_action, current_person, requires
 from integration.dashboard.site.person_names import person_name
-from integration.mirror.page_queries import callback_calls, history, live
+from integration.mirror.page_queries import history, live
 from integration.sync.writing.write_through import WriteResult
 from integration.workspace import callback_reminders, callbacks, visible_callbacks
 from integration.workspace.callback_items import CallbackItem
@@ -93,7 +93,7 @@ def index() -> str:
         reached_by = {
             item.id: history.find(mirror, item.closed_call_id) for item in shown if item.closed_call_id
         }
-        attempts = callback_calls.find_last_attempts(
+        attempts = history.find_last_attempts(
             mirror, {item.party: item.last_at for item in shown if item.state == "open"}
         )
     day_counts = {day: len(found) for day, found in _group_by_day(items, oldest_first=oldest_first)}
