@@ -39,7 +39,9 @@ def test_each_sample_is_interpreted_with_its_values(path):
     assert not isinstance(event, UnknownEvent)
     assert event.event_id == payload["id"]
     assert event.event_time == payload["event_time"]
-    if not isinstance(event, RecordingReady):
+    if isinstance(event, RecordingReady):
+        assert (event.monitor_id, event.leg_id) == (payload["monitor_id"], payload["call_id"])
+    else:
         assert json.loads(event.doc) == payload
     if isinstance(event, CallEvent):
         assert event.leg_id == payload["call_id"]
@@ -61,12 +63,6 @@ def test_both_variants_of_the_sms_event_give_the_same_message():
     assert (english.user_id, translated.user_id) == (1000002, None)
 
 
-def test_a_recording_event_has_the_ids_of_its_monitor_and_leg():
-    event = read(sample("monitor.audio_ready"))
-    assert isinstance(event, RecordingReady)
-    assert (event.monitor_id, event.leg_id) == (1052000001, 4278000101)
-
-
 def test_microseconds_of_an_id_are_used_only_near_its_event_time():
     event = read(sample("call.hangup"))
     assert (event.server, event.micros) == ("uk003", 0x5F7AC)
@@ -75,27 +71,22 @@ def test_microseconds_of_an_id_are_used_only_near_its_event_time():
     assert read({**sample("call.hangup"), "id": "something else"}).micros is None
 
 
-@pytest.mark.parametrize("call_id", [4278000101, "4278000101", 4278000101.0])
-def test_a_call_id_may_be_a_number_or_text(call_id):
-    assert read({"event_name": "call.ringing", "call_id": call_id}).leg_id == 4278000101
-
-
 @pytest.mark.parametrize("call_id", [None, "", "abc", 1.5, True, [1], 2**70, {}])
 def test_a_call_event_without_a_valid_call_id_is_rejected_with_its_name(call_id):
     with pytest.raises(ValueError, match=r"call\.ringing has no valid call_id"):
         read({"event_name": "call.ringing", "call_id": call_id})
 
 
-def test_times_may_be_missing_or_unix_seconds():
-    event = read({"event_name": "call.ringing", "call_id": 1, "event_time": "soon", "start_time": 1788252353})
-    assert (event.event_time, event.start_time) == ("2026-09-02 10:00:00", "2026-09-01 08:45:53")
-
-
-def test_times_may_have_other_forms():
+def test_ids_and_times_have_several_forms():
     times = {"start_time": "2026-09-02T08:45:55Z", "connected_at": "2026-09-02 10:45:58.250+02:00"}
-    event = read({"event_name": "call.hangup", "call_id": 1, "event_time": "2026-09-02 08:46", **times})
-    assert event.event_time == "2026-09-02 08:46:00"
+    event = read({"event_name": "call.hangup", "call_id": "7", "event_time": "2026-09-02 08:46", **times})
+    assert (event.leg_id, event.event_time) == (7, "2026-09-02 08:46:00")
     assert (event.start_time, event.connected_at) == ("2026-09-02 08:45:55", "2026-09-02 08:45:58")
+    event = read(
+        {"event_name": "call.ringing", "call_id": 7.0, "event_time": "soon", "start_time": 1788252353}
+    )
+    assert (event.leg_id, event.event_time) == (7, "2026-09-02 10:00:00")
+    assert event.start_time == "2026-09-01 08:45:53"
 
 
 @pytest.mark.parametrize(
@@ -103,18 +94,6 @@ def test_times_may_have_other_forms():
 )
 def test_final_is_read_from_boolean_number_and_text(value, expected):
     assert read({"event_name": "call.missed", "call_id": 1, "final": value}).final is expected
-
-
-def test_an_event_without_a_documented_name_is_unknown():
-    assert read({"event_name": "queue.wrapup"}) == UnknownEvent("queue.wrapup")
-    assert read({"hello": 1}) == UnknownEvent(None)
-    assert read({"event_name": ["call.ringing"], "call_id": 1}) == UnknownEvent('["call.ringing"]')
-
-
-@pytest.mark.parametrize("body", [b"x", b"[]", b"1", b"\xff", b'{"a":'])
-def test_a_body_that_is_not_an_object_is_unreadable(body):
-    assert parse_body(body) is None
-    assert not read_envelope(body).is_readable
 
 
 def test_no_event_of_the_catalogue_is_unknown():

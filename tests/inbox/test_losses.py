@@ -9,8 +9,6 @@ import shutil
 import pytest
 
 from integration.app_schema import open_app_db
-from integration.core.errors import StorageError
-from integration.inbox.store import Inbox
 from tests.support.fake_exchange import read_fixture
 from tests.support.people import ALICE
 
@@ -55,14 +53,9 @@ def empty_inbox(data_dir):
     (data_dir / "inbox.db").touch()
 
 
-def put_inbox_aside(data_dir):
-    (data_dir / "inbox.db").rename(data_dir / "inbox.db.damaged")
-    remove_inbox(data_dir)
-
-
 @pytest.mark.parametrize(
     ("damage", "fault"),
-    [(remove_inbox, "was missing"), (empty_inbox, "had 0 bytes"), (put_inbox_aside, "was missing")],
+    [(remove_inbox, "was missing"), (empty_inbox, "had 0 bytes")],
 )
 def test_webhooks_after_the_loss_of_the_inbox_are_applied(app, tmp_path, caplog, damage, fault):
     receive(app, 1, 2, 3)
@@ -98,20 +91,6 @@ def test_webhooks_after_an_older_inbox_was_put_back_are_applied(app, tmp_path):
     assert "webhooks 2 to 3 are no longer stored" in read_report(app)["facts"]["lost webhooks"]
 
 
-def test_webhooks_that_an_earlier_version_stored_in_a_new_inbox_are_applied(app, tmp_path):
-    receive(app, 1, 2, 3)
-    app.product.stop()
-    remove_inbox(tmp_path)
-    (tmp_path / "databases-created").unlink()
-    inbox = Inbox(tmp_path / "inbox.db")
-    inbox.receive(json.dumps({**SAMPLE, "id": "1788350400.4", "call_id": 4278000004}).encode()).result(30)
-    inbox.close()
-    app.restart()
-    receive(app, 5)
-    assert list_webhooks(app) == [(1, "done"), (4, "done")]
-    assert list_legs(app) == [4278000001, 4278000002, 4278000003, 4278000004, 4278000005]
-
-
 def test_a_loss_is_reported_for_seven_days_across_restarts(app, tmp_path, movable_clock, caplog):
     receive(app, 1)
     app.product.stop()
@@ -136,39 +115,14 @@ def test_an_inbox_that_is_lost_before_any_webhook_was_applied_is_reported(app, t
     assert list_webhooks(app) == [(1, "done")]
 
 
-def test_nothing_is_lost_at_the_first_start_and_after_a_restart(app):
+def test_nothing_is_lost_at_a_start_and_with_webhooks_that_retention_deleted(app):
     assert "lost webhooks" not in read_report(app)["facts"]
-    receive(app, 1, 2)
-    app.restart()
-    receive(app, 3)
-    assert list_webhooks(app) == [(1, "done"), (2, "done"), (3, "done")]
-    assert "lost webhooks" not in read_report(app)["facts"]
-
-
-def test_webhooks_that_retention_deleted_are_not_lost(app):
     receive(app, 1, 2)
     app.context.inbox.database.write(lambda tx: tx.execute("DELETE FROM inbox"))
     app.restart()
     receive(app, 3)
     assert list_webhooks(app) == [(3, "done")]
     assert "lost webhooks" not in read_report(app)["facts"]
-
-
-@pytest.mark.parametrize("damage", ["removed", "emptied"])
-def test_a_lost_application_database_is_not_replaced_by_a_new_one(app, tmp_path, damage):
-    app.product.stop()
-    path = tmp_path / "house.db"
-    for suffix in ("", "-wal", "-shm"):
-        (tmp_path / f"house.db{suffix}").unlink(missing_ok=True)
-    if damage == "emptied":
-        path.touch()
-    fault = "had 0 bytes" if damage == "emptied" else "was missing"
-    with pytest.raises(StorageError, match=f"house.db {fault} .* copy house.db from the newest backup"):
-        app.build()
-    assert path.exists() == (damage == "emptied")
-    (tmp_path / "databases-created").unlink()
-    app.build()
-    assert path.stat().st_size
 
 
 def test_an_interrupted_first_start_is_not_a_loss(tmp_path):
