@@ -11,11 +11,9 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
-import requests
 import trustme
 
 from integration.core.errors import PlatformBroken, PlatformUnreachable
-from integration.outbound.adapter import PlatformSession, PoolAdapter
 from integration.outbound.exchange import Exchange
 from tests.support.harness import wait_for
 from tests.support.scripted_server import Server
@@ -135,14 +133,21 @@ def test_a_redirect_with_an_endless_body_is_returned_at_once_and_read_up_to_the_
     assert [request.path for request in server.requests] == ["/x"]
 
 
-@pytest.mark.parametrize("status", [429, 503])
-def test_a_response_with_retry_after_is_returned_without_a_retry(server, connect, status):
-    server.routes["*"] = lambda request, reply: reply.json({}, status, {"Retry-After": "0"})
-    assert request(connect(server.url))[0] == status
+def test_a_response_with_retry_after_is_returned_without_a_retry(server, connect):
+    server.routes["*"] = lambda request, reply: reply.json({}, 503, {"Retry-After": "0"})
+    assert request(connect(server.url))[0] == 503
     assert len(server.requests) == 1
 
 
-def test_proxies_of_the_environment_are_ignored(server, connect, monkeypatch):
+def test_proxies_and_passwords_of_the_environment_and_cookies_are_ignored(
+    server, connect, monkeypatch, tmp_path
+):
+    for name in (".netrc", "_netrc", "netrc"):
+        (tmp_path / name).write_text("machine 127.0.0.1 login ann password canary\n")
+        (tmp_path / name).chmod(0o600)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    server.routes["*"] = lambda request, reply: reply.json({}, headers={"Set-Cookie": "session=1; Path=/"})
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         for name in ("http_proxy", "https_proxy", "all_proxy"):
@@ -150,59 +155,22 @@ def test_proxies_of_the_environment_are_ignored(server, connect, monkeypatch):
                 monkeypatch.setenv(spelling, f"http://127.0.0.1:{taken.getsockname()[1]}")
         for name in ("no_proxy", "NO_PROXY"):
             monkeypatch.delenv(name, raising=False)
-        server.routes["*"] = lambda request, reply: reply.json({})
-        assert request(connect(server.url)) == (200, b"{}")
-        assert len(server.requests) == 1
+        exchange = connect(server.url)
+        for method in ("GET", "POST", "GET"):
+            assert request(exchange, method) == (200, b"{}")
+    assert len(server.requests) == 3
+    for received in server.requests:
+        assert not received.headers.keys() & {"Authorization", "Cookie"}
 
 
-def test_passwords_of_a_netrc_are_not_sent(server, connect, monkeypatch, tmp_path):
-    for name in (".netrc", "_netrc", "netrc"):
-        (tmp_path / name).write_text("machine 127.0.0.1 login ann password canary\n")
-        (tmp_path / name).chmod(0o600)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
-    server.routes["*"] = lambda request, reply: reply.json({})
-    request(connect(server.url))
-    assert "Authorization" not in server.requests[0].headers
-
-
-def test_cookies_are_neither_stored_nor_sent(server, connect):
-    server.routes["*"] = lambda request, reply: reply.json({}, headers={"Set-Cookie": "session=1; Path=/"})
-    exchange = connect(server.url)
-    for method in ("GET", "POST", "GET"):
-        request(exchange, method)
-    assert [request.headers.get("Cookie") for request in server.requests] == [None, None, None]
-
-
-def test_the_session_stores_no_cookies(server):
-    server.routes["*"] = lambda request, reply: reply.json({}, headers={"Set-Cookie": "session=1; Path=/"})
-    session = PlatformSession(f"{server.url}/", PoolAdapter(server.url, None, 1))
-    assert session.get(f"{server.url}/x").status_code == 200
-    assert list(session.cookies) == []
-    session.close()
-
-
-def test_the_session_has_no_adapter_for_other_addresses(server):
-    session = PlatformSession(f"{server.url}/v1.2/", PoolAdapter(f"{server.url}/v1.2", None, 1))
-    for url in ("https://example.com/", "http://example.com/", f"{server.url}/v1.20/x"):
-        with pytest.raises(requests.exceptions.InvalidSchema):
-            session.get(url)
-    assert server.requests == []
-
-
-def test_waiting_for_a_connection_ends_at_the_deadline(record, connect):
-    exchange = connect(record(lambda _connection, _count: RESPONSE[:-1]).url)
+def test_a_read_waits_for_a_connection_until_its_deadline_and_a_write_does_not(record, connect):
+    recorder = record(lambda connection, _count: RESPONSE[:-1] if connection == 1 else RESPONSE)
+    exchange = connect(recorder.url)
     with exchange.send("GET", "/held", {}, None, 20):
         begin = time.monotonic()
         with pytest.raises(PlatformUnreachable, match="in time"):
             request(exchange, seconds=0.3)
         assert 0.2 < time.monotonic() - begin < 10
-
-
-def test_a_write_does_not_wait_for_a_pooled_connection(record, connect):
-    recorder = record(lambda connection, _count: RESPONSE[:-1] if connection == 1 else RESPONSE)
-    exchange = connect(recorder.url)
-    with exchange.send("GET", "/held", {}, None, 20):
         assert request(exchange, "POST", body=b"") == (200, b"ok")
 
 
@@ -278,25 +246,16 @@ def test_no_request_on_a_new_connection_is_repeated(record, connect, method):
     assert len(recorder.heads) == 1
 
 
-@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
-def test_a_write_has_a_separate_connection_that_is_closed(record, connect, method):
+def test_writes_have_a_connection_each_and_an_unread_body_ends_its_connection(record, connect):
     recorder = record()
     exchange = connect(recorder.url)
-    request(exchange)
-    for _ in range(2):
+    for method in ("GET", "POST", "PATCH", "GET"):
         assert request(exchange, method, body=b"") == (200, b"ok")
-    request(exchange)
     assert recorder.connections == 3, "both reads share one connection"
-
-
-@pytest.mark.parametrize(("method", "is_read"), [("GET", False), ("POST", False), ("POST", True)])
-def test_a_connection_is_closed_after_a_write_and_after_an_unread_body(record, connect, method, is_read):
-    recorder = record()
-    exchange = connect(recorder.url)
-    with exchange.send(method, "/x", {}, None, 20) as response:
-        assert (b"".join(response.chunks(10)) if is_read else b"ok") == b"ok"
-    wait_for(lambda: recorder.ended == 1, "the end of the connection")
-    assert response.status == 200
+    wait_for(lambda: recorder.ended == 2, "the end of the connections of writes")
+    with exchange.send("GET", "/x", {}, None, 20) as response:
+        assert response.status == 200
+    wait_for(lambda: recorder.ended == 3, "the end of the connection with an unread body")
 
 
 def test_connections_use_the_ssl_context_and_load_no_bundle(connect, stack, monkeypatch, tmp_path: Path):
