@@ -1,11 +1,10 @@
 """Requests per day of the sync plan, and the plan as Markdown.
 
-`python -m tests.sync.plan_cost` prints the tables of docs/sync.md for the default settings.
+`python -m tests.sync.plan_cost` prints the table of docs/sync.md for the default settings.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import ceil
 
 from integration.settings.model import Settings, load
@@ -24,30 +23,10 @@ from integration.sync.reading.day_counts import TOTAL_CHECK_SECONDS
 from integration.sync.reading.incremental_sync import RECENT_PAGE_SIZE
 from integration.sync.reading.rotation import ROTATION_STEP
 
-
-@dataclass(frozen=True, slots=True)
-class OfficeProfile:
-    """Size of an office for the estimate.
-
-    `records`: number of records that are read one by one, by collection.
-    """
-
-    records: dict[str, int]
-    hours_with_calls: float = 4.0
-    """Hours a day with at least one open call."""
-
-
-TYPICAL_OFFICE = OfficeProfile(
-    {"users": 30, "queues": 4, "ringgroups": 8, "ddis": 30, "cdrs": 600, "notes": 20}
-)
-
-QUIET_OFFICE = OfficeProfile(
-    {"users": 5, "queues": 0, "ringgroups": 1, "ddis": 5, "cdrs": 20, "notes": 0}, hours_with_calls=1.0
-)
-BUSY_OFFICE = OfficeProfile(
-    {"users": 150, "queues": 20, "ringgroups": 30, "ddis": 200, "cdrs": 6000, "notes": 200},
-    hours_with_calls=12.0,
-)
+OFFICE = {"users": 30, "queues": 4, "ringgroups": 8, "ddis": 30, "cdrs": 600, "notes": 20}
+"""Records of a usual office that are read one by one, by collection."""
+HOURS_WITH_CALLS = 4.0
+"""Hours a day with at least one open call."""
 DEFAULT_SETTINGS = load(
     None,
     {
@@ -58,36 +37,34 @@ DEFAULT_SETTINGS = load(
 )
 
 
-def estimate_requests_per_day(
-    policy: Policy, settings: Settings, office: OfficeProfile = TYPICAL_OFFICE
-) -> int:
-    """Estimate the requests per day for one collection.
+def estimate_requests_per_day(policy: Policy, settings: Settings) -> int:
+    """Estimate the requests per day for one collection, in OFFICE.
 
     A full sync counts as one request, although a long collection needs one per page.
     """
     if policy.kind == "live":
-        polls = office.hours_with_calls * HOUR / settings.sync.live_interval
-        idle_polls = (24 - office.hours_with_calls) * HOUR / LIST_REFRESH_SECONDS
+        polls = HOURS_WITH_CALLS * HOUR / settings.sync.live_interval
+        idle_polls = (24 - HOURS_WITH_CALLS) * HOUR / LIST_REFRESH_SECONDS
         # One request for each leg that a webhook reports before a poll.
-        return round(polls + idle_polls + office.records["cdrs"])
+        return round(polls + idle_polls + OFFICE["cdrs"])
     cost = DAY / policy.full_sync_seconds(settings)
     if policy.kind == "grows":
         # One request above the high-water mark and one for the overlap.
         cost += 2 * DAY / policy.incremental_sync_seconds(settings)
         if policy.refresh is not None:
             seconds, days = policy.refresh
-            records = office.records.get(policy.collection, 0) * days
+            records = OFFICE.get(policy.collection, 0) * days
             cost += max(1, ceil(records / RECENT_PAGE_SIZE)) * DAY / seconds
-            records = office.records.get(policy.collection, 0) * (OLD_RECORD_DAYS - days)
+            records = OFFICE.get(policy.collection, 0) * (OLD_RECORD_DAYS - days)
             pages = max(ceil((OLD_RECORD_DAYS - days) / ROTATION_STEP.days), ceil(records / RECENT_PAGE_SIZE))
             cost += pages * DAY / ROTATION_SECONDS
         # Day counts: today and yesterday hourly, five weeks daily, older days weekly, and the total.
         cost += 2 * 24 + 33 + 365 / 7 + DAY / TOTAL_CHECK_SECONDS
     if policy.reads_items:
-        cost += office.records[policy.collection] * DAY / settings.sync.full_interval
+        cost += OFFICE[policy.collection] * DAY / settings.sync.full_interval
     for subresource in SUBRESOURCES.values():
         if subresource.collection == policy.collection and subresource.interval_seconds is not None:
-            records = office.records[subresource.name if subresource.count_field else subresource.collection]
+            records = OFFICE[subresource.name if subresource.count_field else subresource.collection]
             cost += records * DAY / subresource.interval_seconds
     return round(cost)
 
@@ -108,21 +85,6 @@ def render_table(settings: Settings) -> str:
     total = sum(cost * len(names) for (_, cost), names in collections.items())
     budget = round(settings.sync.max_requests_per_minute * DAY / 60)
     lines.append(f"| all | | | | of {budget:,} allowed by `sync.max_requests_per_minute` | {total:,} |")
-    return "\n".join(lines)
-
-
-def render_offices(settings: Settings) -> str:
-    """Return the requests per day of three offices as a Markdown table, as in docs/sync.md."""
-    lines = [
-        "| Office | Users | CDRs a day | Hours a day with calls | Requests a day |",
-        "|---|---|---|---|---|",
-    ]
-    for name, office in (("quiet", QUIET_OFFICE), ("usual", TYPICAL_OFFICE), ("busy", BUSY_OFFICE)):
-        total = sum(estimate_requests_per_day(policy, settings, office) for policy in PLAN.values())
-        lines.append(
-            f"| {name} | {office.records['users']} | {office.records['cdrs']:,} | {office.hours_with_calls:g}"
-            f" | {total:,} |"
-        )
     return "\n".join(lines)
 
 
@@ -173,4 +135,4 @@ def _format_duration(seconds: float) -> str:
 
 
 if __name__ == "__main__":
-    print(render_table(DEFAULT_SETTINGS), render_offices(DEFAULT_SETTINGS), sep="\n\n")
+    print(render_table(DEFAULT_SETTINGS))

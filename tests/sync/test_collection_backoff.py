@@ -9,7 +9,6 @@ import pytest
 from integration.core import retry_delays
 from integration.core.errors import PlatformBroken, PlatformError, PlatformRefused
 from integration.sync.collection_backoff import CollectionBackoff
-from integration.sync.plan import PLAN
 
 
 class TestBackoff:
@@ -48,11 +47,6 @@ class TestBackoff:
         assert backoff.is_paused("sms")
         movable_clock.advance(11)
         assert not backoff.is_paused("sms")
-
-    def test_a_failing_collection_pauses_no_other(self, backoff, fail):
-        fail("sms")
-        assert backoff.is_paused("sms")
-        assert not backoff.is_paused("cdrs")
 
     def test_the_first_success_after_an_outage_ends_all_pauses(
         self, backoff, fail, recoveries, movable_clock
@@ -127,18 +121,6 @@ class TestRunsWithoutRequests:
         fail()
         count_days()
         assert sync_jobs.backoff.is_paused("calls")
-
-    def test_a_run_without_requests_does_not_hide_the_recovery_after_it(
-        self, simulated, sync_jobs, fail, count_days, movable_clock
-    ):
-        fail()
-        movable_clock.advance(80)
-        count_days()
-        fail()
-        movable_clock.advance(40)
-        simulated.simulator.context.faults.clear()
-        sync_jobs.run_incremental_sync(PLAN["sms"])
-        assert not sync_jobs.backoff.is_paused("calls")
 
     def test_a_run_without_requests_keeps_a_refused_collection_unavailable(
         self, simulated, sync_jobs, count_days, movable_clock

@@ -89,19 +89,6 @@ def test_an_error_lists_every_unknown_collection():
     assert "nonsense" in nonsense
 
 
-@pytest.mark.exhaustive
-def test_a_failed_collection_is_reported_and_others_are_synced(simulated, sync):
-    simulated.faults("status=403@/sms,wrong-file=html@/voicemessages/*.mp3")
-    result = sync()
-    rows = {row["collection"]: row for row in result["rows"]}
-    assert result["complete"] is False
-    assert rows["sms"]["error"]
-    assert not rows["sms"]["complete"]
-    assert rows["cdrs"]["complete"]
-    assert result["files"]["waiting"] == len(simulated.records("voicemessages"))
-    assert result["files"]["error"]
-
-
 def test_a_failed_download_is_retried_in_the_same_sync(simulated, sync):
     simulated.faults("wrong-file=zero*1@/voicemessages/*.mp3")
     assert sync(resources=["voicemessages"])["complete"] is True

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import hashlib
-import threading
 import time
 from collections import Counter
 from datetime import datetime, timedelta
@@ -69,23 +67,6 @@ def test_every_collection_and_its_files_are_synced_and_later_records_are_stored_
         len(simulated.records(name)) for name in FILES_OF
     )
     until(lambda: simulated.rows("SELECT count(*) FROM users WHERE _item IS NULL") == [(0,)])
-    check_later_records(simulated)
-
-
-def check_later_records(simulated):
-    """Check that new CDRs, SMS and recordings without webhooks are stored once."""
-    played = [simulated.play("plain_answered") for _ in range(10)]
-    played += [simulated.play("ring_group_answered") for _ in range(5)]
-    texts = [simulated.control("sms", silent=True, message="the same") for _ in range(10)]
-    cdrs = {number for one in played for number in one["cdr_ids"]}
-    monitors = {number for one in played for number in one["monitor_ids"]}
-    until(lambda: cdrs <= set(simulated.ids("cdrs")) and monitors <= set(simulated.ids("monitors")))
-    until(lambda: {text["sms"]["id"] for text in texts} <= set(simulated.ids("sms")))
-    until(lambda: has_all_files(simulated))
-    for number in monitors:
-        path, sha256 = simulated.rows("SELECT path, sha256 FROM media WHERE record_id = ?", number)[0]
-        assert hashlib.sha256((simulated.data_dir / path).read_bytes()).hexdigest() == sha256
-    assert len(simulated.ids("cdrs")) == len(set(simulated.ids("cdrs"))) == len(simulated.records("cdrs"))
 
 
 def test_pending_legs_are_assembled_at_the_next_start(make_simulated, monkeypatch):
@@ -224,25 +205,6 @@ def test_a_clock_that_jumps_ahead_runs_a_job_once_and_computes_no_missed_time(ru
     assert len(runs) == 1
 
 
-def test_a_job_with_an_unexpected_error_is_shown_and_retried(simulated):
-    simulated.context.scheduler.start()
-    is_shown = threading.Event()
-
-    def job():
-        if not is_shown.is_set():
-            raise KeyError("mistake")
-
-    simulated.context.scheduler.every("odd job", 0.2, job, executor="timers")
-    until(
-        lambda: (
-            simulated.context.health.report()["checks"].get("odd job", {}).get("error")
-            == "KeyError: 'mistake'"
-        )
-    )
-    is_shown.set()
-    until(lambda: simulated.context.health.report()["checks"]["odd job"]["state"] == "ok")
-
-
 def test_failures_of_a_job_in_an_outage_are_counted_and_its_end_is_logged(simulated, logged, stopped_clock):
     jobs, scheduler = simulated.context.sync_jobs, simulated.context.scheduler
     simulated.faults("status=500")
@@ -281,11 +243,6 @@ def test_a_job_never_runs_twice_at_the_same_time(simulated, computed):
     simulated.context.scheduler.every("slow job", 0.05, slow, executor="maintenance")
     until(lambda: runs >= 2)
     assert most == 1
-
-
-def test_the_scheduler_records_its_heartbeat(simulated):
-    simulated.context.scheduler.start()
-    until(lambda: simulated.context.health.report()["checks"][scheduler.WATCHDOG]["state"] == "ok")
 
 
 def test_a_platform_without_responses_is_shown_in_the_health_report(simulated, movable_clock):

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from integration.catalogue import OPERATIONS, RESOURCES, get_resource
+from integration.catalogue import OPERATIONS, get_resource
 from integration.sync.plan import KEYLESS_ROWS_PER_INTERVAL, PLAN, SUBRESOURCES, Policy
 
 
@@ -10,10 +10,6 @@ class Settings:
     class sync:
         full_interval = 86400
         recent_interval = 60
-
-
-def test_every_collection_that_can_be_listed_has_a_policy():
-    assert set(PLAN) == {row.collection for row in RESOURCES if row.is_listed}
 
 
 def test_every_path_that_is_read_without_a_parameter_is_planned():
@@ -41,22 +37,6 @@ def test_every_path_below_a_record_is_planned_or_excluded_with_a_reason():
         assert below.count_field is None or get_resource(below.collection).field(below.count_field)
 
 
-def test_a_history_collection_has_a_date_and_integer_keys():
-    for policy in PLAN.values():
-        if policy.kind == "grows":
-            assert policy.resource.date is not None
-            assert policy.reads_by_key
-        else:
-            assert policy.refresh is None
-
-
-def test_only_collections_with_integer_keys_are_read_by_key():
-    for policy in PLAN.values():
-        key = policy.resource.field(policy.resource.key or "")
-        if policy.kind == "settings":
-            assert policy.reads_by_key == (key is not None and key.type == "integer"), policy.collection
-
-
 def test_every_collection_is_read_at_least_every_five_minutes():
     for policy in PLAN.values():
         if policy.kind == "grows":
@@ -73,11 +53,3 @@ def test_a_large_collection_without_keys_is_read_less_often():
         raw.full_sync_seconds(Settings, 10 * KEYLESS_ROWS_PER_INTERVAL),
     )  # type: ignore[arg-type]
     assert rarely == pytest.approx(10 * often)
-
-
-def test_records_are_read_one_by_one_only_if_they_have_a_path():
-    for policy in PLAN.values():
-        if policy.item_key is not None:
-            paths = {f"/{policy.collection}/{{{name}}}" for name in ("id", policy.item_key)}
-            assert paths & {row.path for row in OPERATIONS if row.method == "GET"}
-            assert policy.resource.field(policy.item_key)

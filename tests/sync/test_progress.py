@@ -28,37 +28,3 @@ def test_a_long_read_is_reported_with_its_rate_and_remaining_time(advance):
         }
     assert list_active(health) == {}
     assert len(reports) == 11
-
-
-def test_the_rate_of_a_resumed_full_sync_excludes_earlier_records(advance):
-    health = Health()
-    with progress.track_progress(health, "reading cdrs") as show:
-        show(900_000, 1_000_000)
-        advance(10)
-        show(910_000, 1_000_000)
-        assert list_active(health)["cdrs"]["per_second"] == 1_000
-
-
-def test_the_rate_is_that_of_recent_records(advance):
-    health = Health()
-    with progress.track_progress(health, "reading cdrs") as show:
-        for number in range(100):
-            advance(1 if number < 50 else 10)
-            show(number * 100, None)
-        found = list_active(health)["cdrs"]
-    assert found["per_second"] == 10
-    assert found["seconds_left"] is None
-
-
-def test_a_failed_read_is_no_longer_active(advance):
-    health = Health()
-
-    def fail():
-        with progress.track_progress(health, "reading cdrs") as show:
-            advance(5)
-            show(1, 2)
-            raise ValueError
-
-    with pytest.raises(ValueError):
-        fail()
-    assert list_active(health) == {}

@@ -198,19 +198,6 @@ def test_a_recording_deleted_on_the_platform_is_requested_once(simulated, record
     assert len(simulated.simulator.context.request_log) == 0
 
 
-def test_a_request_for_a_deleted_recording_does_not_wait_for_the_budget(simulated, recording):
-    del simulated.records("monitors")[recording]
-    simulated.context.platform.budget.record_failure(3600)
-    pool = ThreadPoolExecutor(1)
-    try:
-        with pytest.raises(PlatformRefused):
-            pool.submit(download.fetch, simulated.context, "recording", recording).result(30)
-        assert rows(simulated) == [("gone",)]
-    finally:
-        simulated.context.platform.close()
-        pool.shutdown()
-
-
 def test_a_recording_that_is_not_ready_is_downloaded_later(simulated, recording, movable_clock):
     simulated.faults("status=404@/monitors/*.mp3")
     download.download_due_files(simulated.context)
@@ -365,19 +352,3 @@ def test_a_file_that_is_no_pdf_is_not_stored_as_fax(simulated, faxes):
     assert download.download_due_files(simulated.context) == 0
     assert set(simulated.rows("SELECT state FROM media")) == {("failed",)}
     assert not list(simulated.data_dir.rglob("*.pdf"))
-
-
-def test_a_missing_fax_file_is_requested_once(simulated, faxes, movable_clock):
-    simulated.faults("status=404@/faxes/*")
-    download.download_due_files(simulated.context)
-    assert set(simulated.rows("SELECT state FROM media")) == {("gone",)}
-    movable_clock.advance(2 * 86400)
-    simulated.clear_requests()
-    assert download.download_due_files(simulated.context) == 0
-    assert sum(simulated.count_requests(f"/faxes/{number}.pdf") for number in faxes) == 0
-
-
-def test_without_fax_downloads_no_fax_is_stored(make_simulated):
-    simulated = make_simulated(faxes__download="false")
-    run_full_sync(simulated.context, PLAN["faxes"])
-    assert download.download_due_files(simulated.context) == 0

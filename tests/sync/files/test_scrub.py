@@ -108,23 +108,6 @@ def test_a_damaged_file_deleted_on_the_platform_is_kept_and_reported(simulated, 
     assert files(simulated)[number][2] == "gone"
 
 
-def test_a_verification_reads_all_files_and_downloads_damaged_ones(simulated, archive):
-    number = sorted(archive)[2]
-    damage(simulated, archive[number][0])
-    result = verify(simulated)
-    assert result["files"] == len(archive)
-    assert result["damaged"] == [
-        {
-            "path": archive[number][0],
-            "finding": "has other content than what was downloaded (sha256 differs)",
-            "healed": True,
-            "error": None,
-        }
-    ]
-    assert is_archive_intact(simulated)
-    assert verify(simulated)["damaged"] == []
-
-
 def test_a_file_replaced_during_the_check_is_not_marked_as_damaged(simulated, archive):
     number = next(iter(archive))
     with simulated.mirror_db.read() as connection:

@@ -97,36 +97,6 @@ def test_a_bad_response_marks_no_record_as_missing(synced, fault):
     assert list_missing(simulated, "cdrs") == []
 
 
-def test_repeated_empty_responses_reach_the_deletion_limit(synced):
-    simulated = synced(CDRS)
-    simulated.faults("empty@/cdrs")
-    for _ in range(3):
-        try:
-            run_full_sync(simulated.context, CDRS, restart=True)
-        except PlatformError as error:
-            store_failure(simulated.context, CDRS, error)
-    assert simulated.state("cdrs").held == len(simulated.records("cdrs"))
-    assert list_missing(simulated, "cdrs") == []
-
-
-def test_missing_records_above_the_limit_are_kept_until_a_user_accepts(synced, movable_clock):
-    simulated = synced(CONTACTS)
-    deleted = pick_middle(simulated, "contacts", 21)
-    delete(simulated, "contacts", *deleted)
-    run_full_sync(simulated.context, CONTACTS)
-    assert list_missing(simulated, "contacts") == []
-    assert simulated.state("contacts").held == 21
-    report = simulated.context.health.report()["checks"][deletions.health_check_name("contacts")]
-    assert report["state"] == "failing"
-    assert "sync contacts --accept-deletions" in report["error"]
-    movable_clock.advance(60)
-    deletions.accept_deletions(simulated.context, CONTACTS)
-    assert run_full_sync(simulated.context, CONTACTS, restart=True).missing == 21
-    assert list_missing(simulated, "contacts") == deleted
-    assert simulated.state("contacts").held is None
-    assert deletions.health_check_name("contacts") not in simulated.context.health.report()["checks"]
-
-
 def test_accepting_held_deletions_does_not_accept_a_later_empty_list(synced, movable_clock):
     simulated = synced(CDRS)
     deleted = pick_middle(simulated, "cdrs", 30)
@@ -276,37 +246,6 @@ def test_a_forbidden_record_is_not_marked_as_missing(synced):
     assert list_missing(simulated, "cdrs") == []
 
 
-def test_restored_records_are_not_marked_by_later_full_syncs(synced, movable_clock):
-    simulated = synced(CONTACTS)
-    deleted = pick_middle(simulated, "contacts", 3)
-    delete(simulated, "contacts", *deleted)
-    run_full_sync(simulated.context, CONTACTS)
-    assert list_missing(simulated, "contacts") == deleted
-    assert deletions.restore_deleted(simulated.context, CONTACTS) == 3
-    assert list_missing(simulated, "contacts") == []
-    movable_clock.advance(60)
-    assert run_full_sync(simulated.context, CONTACTS).missing == 0
-    assert list_missing(simulated, "contacts") == []
-
-
-def test_the_numbers_of_a_deleted_contact_are_removed_until_it_is_listed(synced, movable_clock):
-    simulated = synced(CONTACTS)
-    (key,) = [
-        k
-        for k in pick_middle(simulated, "contacts", 20)
-        if simulated.rows("SELECT 1 FROM _contact_numbers WHERE contact_id = ?", k)
-    ][:1]
-    record = simulated.records("contacts")[key]
-    delete(simulated, "contacts", key)
-    run_full_sync(simulated.context, CONTACTS)
-    assert simulated.rows("SELECT count(*) FROM _contact_numbers WHERE contact_id = ?", key) == [(0,)]
-    simulated.records("contacts")[key] = record
-    movable_clock.advance(60)
-    run_full_sync(simulated.context, CONTACTS)
-    assert list_missing(simulated, "contacts") == []
-    assert simulated.rows("SELECT count(*) > 0 FROM _contact_numbers WHERE contact_id = ?", key) == [(1,)]
-
-
 def test_with_on_platform_delete_a_cdr_is_deleted_with_its_call(synced):
     simulated = synced(CDRS, sync__on_platform_delete="delete")
     legs = [record["live_id"] for record in simulated.records("cdrs").values()]
@@ -358,6 +297,9 @@ def test_commands_accept_and_undo_deletions(synced, movable_clock):
         "rows"
     ][0]
     assert (row["held"], row["gone"]) == (30, 0)
+    report = simulated.context.health.report()["checks"][deletions.health_check_name("contacts")]
+    assert report["state"] == "failing"
+    assert "sync contacts --accept-deletions" in report["error"]
     movable_clock.advance(60)
     report = commands.sync(
         simulated.context,
@@ -366,10 +308,13 @@ def test_commands_accept_and_undo_deletions(synced, movable_clock):
     )
     assert (report["rows"][0]["held"], report["rows"][0]["gone"]) == (0, 30)
     assert list_missing(simulated, "contacts") == deleted
+    assert deletions.health_check_name("contacts") not in simulated.context.health.report()["checks"]
     assert commands.undo_deletions(simulated.context, {"resources": ["contacts"]}, RecordedProgress())[
         "back"
     ] == {"contacts": 30}
     assert list_missing(simulated, "contacts") == []
+    movable_clock.advance(60)
+    assert run_full_sync(simulated.context, CONTACTS).missing == 0
 
 
 def test_a_record_without_a_readable_key_is_not_marked_as_missing(simulated, movable_clock, monkeypatch):

@@ -81,29 +81,6 @@ def test_an_incremental_sync_stores_cdrs_without_webhooks(simulated):
     assert run_incremental_sync(simulated.context, CDRS).inserted == 0
 
 
-def test_an_incremental_sync_stores_a_new_cdr_dated_before_the_overlap(simulated):
-    run_full_sync(simulated.context, CDRS)
-    run_incremental_sync(simulated.context, CDRS)
-    added = simulated.add_cdrs(1, calldate=clock.utc_text(clock.unix() - 8 * 3600))
-    run_incremental_sync(simulated.context, CDRS)
-    assert set(added) <= set(simulated.ids("cdrs"))
-
-
-def test_an_incremental_sync_updates_a_changed_cdr_within_the_overlap(simulated):
-    run_full_sync(simulated.context, CDRS)
-    played = simulated.play("plain_answered")
-    run_incremental_sync(simulated.context, CDRS)
-    simulated.records("cdrs")[played["cdr_ids"][0]]["nb_notes"] = 5
-    assert run_incremental_sync(simulated.context, CDRS).updated == 1
-
-
-def test_an_incremental_sync_before_the_initial_sync_stores_todays_cdrs(simulated):
-    played = simulated.play("plain_answered")
-    run_incremental_sync(simulated.context, CDRS)
-    assert set(played["cdr_ids"]) <= set(simulated.ids("cdrs"))
-    assert simulated.state("cdrs").complete_at is None
-
-
 @pytest.mark.parametrize("skew", [-86400, 86400])
 def test_a_local_clock_that_is_wrong_by_a_day_leaves_no_gap(simulated, monkeypatch, skew):
     """Responses of the platform carry its own time, which is correct."""
@@ -119,22 +96,6 @@ def test_a_local_clock_that_is_wrong_by_a_day_leaves_no_gap(simulated, monkeypat
     simulated.records("cdrs")[lost - 1] = record
     run_incremental_sync(simulated.context, CDRS)
     assert lost - 1 in simulated.ids("cdrs")
-
-
-def test_an_interrupted_full_sync_resumes_after_the_last_stored_page(simulated, small_pages):
-    simulated.add_cdrs(30)
-    continues = iter([True, True, True, False])
-    with pytest.raises(Interrupted):
-        run_full_sync(simulated.context, CDRS, Tally(should_continue=lambda: next(continues, False)))
-    state = simulated.state("cdrs")
-    assert state.complete_at is None
-    assert 0 < state.walk_rows < len(simulated.records("cdrs"))
-    done = set(simulated.ids("cdrs"))
-    tally = run_full_sync(simulated.context, CDRS)
-    assert tally.read == len(simulated.records("cdrs")) - len(done)
-    assert simulated.ids("cdrs") == sorted(simulated.records("cdrs"))
-    assert simulated.state("cdrs").complete_at is not None
-    assert simulated.state("cdrs").total == len(simulated.records("cdrs"))
 
 
 def test_only_an_initial_sync_builds_the_indexes_of_queries_after_its_rows(simulated, small_pages):
@@ -207,41 +168,6 @@ def test_a_collection_that_changes_during_each_pass_is_not_complete(simulated, s
     assert simulated.state("cdrs").complete_at is None
 
 
-@pytest.mark.parametrize(
-    "fault",
-    [
-        "truncate*2",
-        "double-row*2",
-        *(
-            pytest.param(fault, marks=pytest.mark.exhaustive)
-            for fault in ("status=500*2", "malformed=json*2", "malformed=headers*2", "html*2")
-        ),
-    ],
-)
-def test_a_full_sync_retries_after_bad_responses(simulated, small_pages, fault):
-    simulated.faults(f"{fault}@/cdrs")
-    run_full_sync(simulated.context, CDRS)
-    assert simulated.ids("cdrs") == sorted(simulated.records("cdrs"))
-
-
-def test_a_page_with_missing_records_is_repeated(simulated, small_pages, monkeypatch):
-    """Two records are missing in the middle of a page.
-
-    The next page begins after them.
-    """
-    real, times = simulated.context.platform.page, iter(range(2))
-
-    def page(*args, **options):
-        found = real(*args, **options)
-        if next(times, None) is not None and len(found.records) > 4:
-            del found.records[2:4]
-        return found
-
-    monkeypatch.setattr(simulated.context.platform, "page", page)
-    run_full_sync(simulated.context, CDRS)
-    assert simulated.ids("cdrs") == sorted(simulated.records("cdrs"))
-
-
 def test_a_platform_with_a_smaller_page_size_is_read_completely(simulated, monkeypatch):
     real = simulated.context.platform.page
     monkeypatch.setattr(
@@ -305,21 +231,6 @@ def test_new_and_changed_users_are_read_by_their_own_path(simulated):
     run_full_sync(simulated.context, users)
     assert simulated.count_requests(f"/users/{number}") == 1
     assert "Renamed" in simulated.rows("SELECT _item FROM users WHERE id = ?", number)[0][0]
-
-
-def test_a_full_sync_does_not_delay_other_writes(simulated, small_pages):
-    """A write queued during a full sync is committed before its end."""
-    simulated.add_cdrs(60)
-    done, seen = threading.Event(), []
-
-    def show(at, _total):
-        if at == 9:
-            simulated.mirror_db.submit(lambda tx: done.set())
-        elif at == 18:
-            seen.append(done.is_set())
-
-    run_full_sync(simulated.context, CDRS, Tally(show_progress=show))
-    assert seen == [True]
 
 
 class SecondSync:
@@ -396,25 +307,3 @@ def test_a_truncated_dictionary_does_not_replace_the_stored_one(simulated, monke
     with pytest.raises(PlatformBroken, match="3 records instead of"):
         run_full_sync(simulated.context, codes)
     assert simulated.rows("SELECT _doc FROM cdrs_dictionaries") == before
-
-
-def test_with_on_platform_delete_a_transcript_is_deleted_from_the_search_index(make_simulated, movable_clock):
-    simulated = make_simulated(sync__on_platform_delete="delete")
-    run_full_sync(simulated.context, CDRS)
-    recordings = simulated.records("monitors")
-    key = next(
-        key
-        for key, record in recordings.items()
-        if simulated.rows("SELECT 1 FROM _legs WHERE leg_id = ?", record["live_id"])
-    )
-    recordings[key]["transcript"] = "the greenhouse has no door"
-
-    def count_found() -> int:
-        run_full_sync(simulated.context, PLAN["monitors"])
-        movable_clock.advance(60)
-        return len(simulated.rows("SELECT 1 FROM _calls_search WHERE text LIKE '%greenhouse%'"))
-
-    assert count_found() == 1
-    with simulated.simulator.world.lock:
-        del recordings[key]
-    assert count_found() == 0

@@ -106,17 +106,6 @@ def test_a_hangup_received_during_a_poll_stays_in_effect(simulated, movable_cloc
     assert list_open_calls(simulated) == []
 
 
-def test_polls_are_needed_while_calls_are_open(simulated, movable_clock):
-    live_poll.poll(simulated.context)
-    assert not live_poll.needed(simulated.context)
-    played = start_call(simulated)
-    assert live_poll.needed(simulated.context)
-    hang_up(simulated, played)
-    movable_clock.advance(5)
-    live_poll.poll(simulated.context)
-    assert not live_poll.needed(simulated.context)
-
-
 def test_polls_are_needed_for_an_hour_after_a_call_without_webhooks(simulated, movable_clock):
     for record in simulated.records("cdrs").values():
         record["calldate"] = "2026-01-02 03:04:05"

@@ -87,14 +87,6 @@ def test_the_lookup_of_an_answered_call_without_recording_ends_within_an_hour(si
     assert 60 < clock.unix() - begin < 3600
 
 
-def test_the_lookup_of_an_unanswered_call_ends_with_its_cdr(simulated, movable_clock):
-    leg = simulated.records("cdrs")[simulated.add_cdrs(1, billsec=0)[0]]["live_id"]
-    enqueue_ended_legs(simulated, leg)
-    movable_clock.advance(2.1)
-    run_due_lookups(simulated.context)
-    assert states(simulated) == {leg: "done"}
-
-
 def test_lookups_of_calls_that_end_together_share_requests(simulated, movable_clock):
     legs = [simulated.records("cdrs")[number]["live_id"] for number in simulated.add_cdrs(40)]
     enqueue_ended_legs(simulated, *legs)
@@ -217,18 +209,6 @@ def test_an_incremental_sync_reads_from_the_start_of_recently_ended_calls(simula
         assert lookup_queue.find_recent_leg_start(connection, clock.unix() + 3700) is None
 
 
-def test_an_impossible_start_time_does_not_extend_an_incremental_sync(simulated):
-    played = simulated.control("calls", script="plain_answered", instant=True)
-    for event in played["events"]:
-        if event["event_name"].startswith("call."):
-            simulated.receive({**event, "start_time": "1970-01-01 00:00:00"})
-    with simulated.mirror_db.read() as connection:
-        start = lookup_queue.find_recent_leg_start(connection, clock.unix())
-    # The earliest event replaces the start.
-    assert start is not None
-    assert clock.unix() - 600 < start <= clock.unix()
-
-
 def test_calls_without_a_cdr_are_listed_until_it_is_read(simulated, movable_clock):
     played = simulated.control("calls", script="plain_answered", instant=True)
     cdrs = {number: simulated.records("cdrs").pop(number) for number in played["cdr_ids"]}
@@ -248,12 +228,3 @@ def test_calls_without_a_cdr_are_listed_until_it_is_read(simulated, movable_cloc
     movable_clock.advance(60)
     refresh_recent(simulated.context, CDRS, 2)
     assert list_unresolved() == []
-
-
-def test_a_lookup_queued_by_a_fast_clock_is_due_after_the_correction(simulated, movable_clock):
-    enqueue_ended_legs(simulated, 4_299_000_001)
-    movable_clock.advance(86400)
-    assert run_due_lookups(simulated.context) == 1
-    movable_clock.advance(-86400)
-    assert run_due_lookups(simulated.context) == 1
-    assert run_due_lookups(simulated.context) == 0

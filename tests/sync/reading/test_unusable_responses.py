@@ -40,21 +40,6 @@ def test_a_full_sync_survives_a_dozen_one_time_faults(simulated):
     assert simulated.ids("voicemessages") == sorted(simulated.records("voicemessages"))
 
 
-@pytest.mark.parametrize(
-    "fault",
-    [
-        "malformed=json",
-        pytest.param("html", marks=pytest.mark.exhaustive),
-        pytest.param("truncate", marks=pytest.mark.exhaustive),
-    ],
-)
-def test_three_unusable_responses_in_a_row_do_not_end_a_sync(simulated, fault):
-    simulated.faults(f"{fault}*3@/cdrs")
-    result = sync_full(simulated)
-    assert result["complete"] is True
-    assert simulated.ids("cdrs") == sorted(simulated.records("cdrs"))
-
-
 @pytest.fixture
 def spoil(simulated, monkeypatch):
     """Make each page of CDRs with one of the given records unusable."""

@@ -100,25 +100,6 @@ def test_a_platform_that_counts_more_than_it_lists_leaves_a_gap(simulated, monke
 FAILURES = ("status=500", "html", "truncate", "malformed=json", "malformed=headers")
 
 
-def test_a_failed_verification_is_incomplete_after_a_complete_one(simulated, movable_clock):
-    for name in ("cdrs", "contacts"):
-        run_full_sync(simulated.context, PLAN[name])
-        assert verify_collections(simulated, name)[0]["complete"]
-        for fault in FAILURES:
-            simulated.faults(f"{fault}@/{name}")
-            result, results, _ = verify_collections(simulated, name)
-            assert not result["complete"], fault
-            assert results[name]["error"], fault
-        simulated.faults("")
-        movable_clock.advance(120)
-
-
-def test_a_collection_without_an_initial_sync_is_not_verified(simulated):
-    result, results, _ = verify_collections(simulated, "cdrs")
-    assert not result["complete"]
-    assert "initial sync is not complete" in results["cdrs"]["error"]
-
-
 def test_a_collection_that_the_platform_refuses_is_no_gap(simulated):
     for status in (403, 404):
         simulated.faults(f"status={status}@/contacts")

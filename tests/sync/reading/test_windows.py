@@ -9,7 +9,7 @@ import pytest
 
 from integration.core import clock
 from integration.core.errors import PlatformRefused
-from integration.sync.plan import PLAN, list_history_policies
+from integration.sync.plan import PLAN
 from integration.sync.reading import day_counts, full_sync
 from integration.sync.reading.collection_reader import CollectionReader, UnsupportedQuery
 from integration.sync.reading.full_sync import run_full_sync
@@ -43,15 +43,6 @@ def add_cdrs_with_odd_dates(simulated):
         simulated.add_cdrs(3, calldate=date)
 
 
-@pytest.mark.exhaustive
-def test_every_history_collection_is_read_by_time_windows(unsorted):
-    add_cdrs_with_odd_dates(unsorted)
-    for policy in list_history_policies():
-        run_full_sync(unsorted.context, policy)
-        assert unsorted.ids(policy.resource.table) == sorted(unsorted.records(policy.collection))
-        assert unsorted.state(policy.collection).complete_at, policy.collection
-
-
 def test_windows_return_each_record_once_newest_window_first(unsorted):
     add_cdrs_with_odd_dates(unsorted)
     found = list(CollectionReader(unsorted.context.platform, CDRS.resource, 9).by_time())
@@ -74,15 +65,6 @@ def test_an_interrupted_full_sync_by_time_resumes_at_its_window(unsorted, movabl
     assert unsorted.ids("cdrs") == sorted(unsorted.records("cdrs"))
     assert tally.read == len(unsorted.records("cdrs")) - interrupted.walk_rows
     assert unsorted.state("cdrs").walked_from == interrupted.begun_at
-
-
-def test_a_full_sync_by_time_marks_a_deleted_record_as_missing(unsorted, movable_clock):
-    run_full_sync(unsorted.context, CDRS)
-    deleted_id = sorted(unsorted.records("cdrs"))[12]
-    del unsorted.records("cdrs")[deleted_id]
-    movable_clock.advance(5)
-    run_full_sync(unsorted.context, CDRS, restart=True)
-    assert unsorted.rows("SELECT id FROM cdrs WHERE _missing_since IS NOT NULL") == [(deleted_id,)]
 
 
 @pytest.mark.parametrize("seed", [4, *(pytest.param(seed, marks=pytest.mark.exhaustive) for seed in (7, 9))])

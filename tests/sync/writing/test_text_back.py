@@ -6,7 +6,6 @@ import json
 import re
 import shutil
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,6 @@ import pytest
 
 from integration.access import audit
 from integration.core import clock
-from integration.core.scheduler import STALLED_AFTER_SECONDS
 from integration.maintenance import restore
 from integration.maintenance.backup import create
 from integration.mirror.page_queries import messages
@@ -322,22 +320,6 @@ def test_a_refused_text_and_one_without_a_response_are_not_repeated(app: TestApp
     assert decided(app)[2] == ("claimed", "")
 
 
-def test_slow_responses_do_not_make_the_job_stalled(app: TestApp) -> None:
-    states, respond = [], app.platform.routes["/sms"]
-
-    def respond_slowly(request: Request, reply: Any) -> Any:
-        app.clock.advance(seconds=50)
-        states.append(app.context.health.report()["checks"][text_back_sending.JOB_NAME]["state"])
-        return respond(request, reply)
-
-    app.platform.routes["/sms"] = respond_slowly
-    app.context.health.watch(text_back_sending.JOB_NAME, STALLED_AFTER_SECONDS)
-    for number in range(3):
-        miss(app, number + 1, party=f"44740012320{number}")
-    assert len(run(app)) == 3
-    assert states == ["ok"] * 3
-
-
 @pytest.mark.parametrize("response", [None, {"data": {"id": 555}}])
 def test_an_sms_of_messages_counts_before_the_mirror_has_it(
     app: TestApp, response: dict[str, Any] | None
@@ -399,38 +381,6 @@ def test_more_texts_than_the_limit_at_once_send_none(app: TestApp) -> None:
         miss(app, number + 1, party=f"4474001232{number:02d}")
     assert run(app) == []
     assert "more than text_back.per_hour = 30 would be sent" in text(app.log_in().get(PATH))
-
-
-def test_no_text_after_an_outage_with_10_000_missed_calls(app: TestApp) -> None:
-    app.call(20_000, ago(minutes=61), outcome="missed")
-    with app.mirror_db.read() as connection:
-        names = [row[1] for row in connection.execute("PRAGMA table_info(_calls)")]
-    own = {"id": "?1", "started_at": "?2", "ended_at": "?2", "party": "?3", "party_e164": "?3"}
-    sql = (
-        f"INSERT INTO _calls ({', '.join(names)})"
-        f" SELECT {', '.join(own.get(name, name) for name in names)} FROM _calls WHERE id = 20000"
-    )
-    rows = [(number, ago(minutes=61 + number / 10), f"+447400{number:06d}") for number in range(10_000)]
-    app.mirror_db.write(lambda tx: (tx.executemany(sql, rows), tx.execute("DELETE FROM _due")))
-
-    def measure(texts: int) -> float:
-        begin = time.process_time()
-        assert len(run(app)) == texts
-        return time.process_time() - begin
-
-    # CPU: 0.01 s.
-    assert measure(texts=0) < 1
-    assert decided(app) == []
-    # The same calls within the last hour are more than the limit: 0.14 s.
-    change_calls = "UPDATE _calls SET started_at = ?1, ended_at = ?1"
-    app.mirror_db.write(lambda tx: tx.execute(change_calls, (ago(600),)))
-    assert measure(texts=0) < 1
-    assert "more than text_back.per_hour = 30 would be sent" in text(app.log_in().get(PATH))
-    # One caller, who gets one text: 0.80 s.
-    app.mirror_db.write(lambda tx: tx.execute(f"{change_calls}, party_e164 = ?2", (ago(180), f"+{MOBILE}")))
-    change(app, "DELETE FROM text_back_state")
-    change(app, "DELETE FROM text_back_calls")
-    assert measure(texts=1) < 1
 
 
 def test_a_text_is_not_sent_twice_after_a_kill(
