@@ -67,7 +67,7 @@ def make_site(context: AppContext, metrics: Metrics) -> Flask:
     app.extensions[EXTENSION] = context
     app.before_request(_refuse_long_line)
     app.before_request(_refuse_compressed_body)
-    app.extensions[FORWARDED_REQUESTS] = forwarded_requests = ForwardedRequests(settings)
+    app.extensions[FORWARDED_REQUESTS] = forwarded_requests = ForwardedRequests()
     trusted_proxies.install(app, settings.server.trusted_proxies, forwarded_requests.record)
     headers.install(app)
     login_guard = guard.install(

@@ -12,7 +12,7 @@ import io
 import json
 import os
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
@@ -199,6 +199,22 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print the re
 def print_json(document: Mapping[str, Any]) -> None:
     """Print the result of a command as one JSON object."""
     click.echo(json.dumps(document, ensure_ascii=False, indent=2))
+
+
+def print_list(name: str, fields: Sequence[str], rows: Iterable[Sequence[Any]], as_json: bool) -> None:
+    """Print rows as JSON `{name: [record]}`, or as a table with a column for each of `fields`."""
+    if as_json:
+        print_json({name: [dict(zip(fields, row, strict=True)) for row in rows]})
+    else:
+        headings = [field.replace("_", " ").upper() for field in fields]
+        print_table([headings, *([_format_cell(value) for value in row] for row in rows)])
+
+
+def _format_cell(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    text = ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value or "")
+    return text or "-"
 
 
 UNLIMITED_WIDTH = 100_000

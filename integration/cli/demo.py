@@ -12,8 +12,7 @@ import struct
 import sys
 import threading
 import zoneinfo
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from datetime import timedelta, timezone
 from pathlib import Path
 from types import FrameType
@@ -98,35 +97,19 @@ def command(
     _print_message(f"It is {clock.now().astimezone(timezone(offset)):%H:%M} in {ZONE_NAME}.")
     with listener, _StopOnSignal() as stop:
         login_lines = f"Dashboard: {url}/\nLogin: {EMAIL}\nPassword: {password}\nOpen: {link}"
-        run_demo(data, listener, _SimulatedAccount(seed, cdrs, speed, assigned_mobiles), login_lines, stop)
-
-
-@dataclass(frozen=True)
-class _SimulatedAccount:
-    """Options of the simulated platform.
-
-    `cdrs`: approximate number of CDRs. `speed`: speed factor of calls. `assigned_mobiles`: callers have
-    mobile numbers of an assigned range.
-    """
-
-    seed: int
-    cdrs: int
-    speed: float
-    assigned_mobiles: bool = False
-
-    def options(self) -> tuple[str, ...]:
-        figures = ("--seed", str(self.seed), "--cdrs", str(self.cdrs), "--speed", str(self.speed))
-        mobiles = ("--assigned-mobiles",) * self.assigned_mobiles
-        return (*figures, "--time-zone", ZONE_NAME, "--office-day", *mobiles)
+        figures = ("--seed", str(seed), "--cdrs", str(cdrs), "--speed", str(speed))
+        account: tuple[str, ...] = (*figures, "--time-zone", ZONE_NAME, "--office-day")
+        account += ("--assigned-mobiles",) * assigned_mobiles
+        run_demo(data, listener, account, login_lines, stop)
 
 
 def run_demo(
-    data: Path, listener: socket.socket, account: _SimulatedAccount, login_lines: str, stop: threading.Event
+    data: Path, listener: socket.socket, account: Sequence[str], login_lines: str, stop: threading.Event
 ) -> None:
     """Run simulator and `serve` as child processes until `stop` is set.
 
-    `listener` reserves the port of `serve` until its start. `login_lines` are printed when pages have names.
-    Raises SwitchroomError.
+    `listener` reserves the port of `serve` until its start. `account`: options of the simulator.
+    `login_lines` are printed when pages have names. Raises SwitchroomError.
     """
     dashboard_port = int(listener.getsockname()[1])
     base_environ = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
@@ -136,7 +119,7 @@ def run_demo(
         _print_message("Starting a simulated platform with months of history …")
         simulator = ChildProcess(
             "the simulated platform",
-            *("simulator", "--port", "0", *account.options()),
+            *("simulator", "--port", "0", *account),
             environ=base_environ,
         )
         children.append(simulator)
@@ -190,9 +173,9 @@ def prepare_data_dir(data: Path, url: str) -> tuple[str, str]:
                 " Choose another folder by --data."
             )
         with process_lock.acquire(data, "demo"):
-            password = _read_password(marker)
+            password = tokens.new(12)
             _remove_data(data)
-            marker.write_text(json.dumps({"password": password}) + "\n")
+            marker.write_text("{}\n")
             link = _add_login(data, password, url)
     except OSError as error:
         raise SwitchroomError(f"The folder {data} cannot be written: {error.strerror}.") from error
@@ -224,20 +207,6 @@ def _has_first_data(data: Path) -> bool:
         has_webhook = has_received(connection)
     with open_readonly(data / "mirror.db") as connection:
         return has_webhook and has_read_names(collection_state.list_states(connection))
-
-
-def _read_password(marker: Path) -> str:
-    """Return the password of the previous demo, otherwise a new one.
-
-    A browser may have saved the previous password.
-    """
-    try:
-        password = json.loads(marker.read_text())["password"]
-        if isinstance(password, str) and len(password) >= 12:
-            return password
-    except (OSError, ValueError, KeyError, TypeError):
-        pass
-    return tokens.new(12)
 
 
 def _remove_data(data: Path) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from integration.cli import console, json_option, local_settings_option, print_json, print_table
+from integration.cli import console, json_option, local_settings_option, print_list
 from integration.cli.console import print_message
 from integration.cli.replay import parse_time
 from integration.server.run_command import run_command
@@ -47,18 +47,14 @@ def list_(as_json: bool, settings: Settings) -> None:
     if app_db.exists:
         with app_db.read() as connection:
             listed = subscriptions.list_all(connection)
-    if as_json:
-        print_json({"webhooks": [one.describe() for one in listed]})
-        return
-    rows = [("NAME", "URL", "KINDS", "PARTIES", "STATE", "LAST DELIVERY", "NEXT ATTEMPT", "ERROR")]
-    for one in listed:
-        rows.append(
-            (
-                *(one.name, one.url, ",".join(one.kinds), "yes" if one.with_parties else "no", one.state),
-                *(one.delivered_at or "-", one.next_at or "-", one.error or "-"),
-            )
-        )
-    print_table(rows)
+    records = [one.describe() for one in listed]
+    print_list("webhooks", FIELDS, ([record[name] for name in FIELDS] for record in records), as_json)
+
+
+FIELDS = (
+    *("name", "url", "kinds", "state", "created_at", "delivered_at", "failing_since", "next_at"),
+    *("anonymous", "error"),
+)
 
 
 @command.command(help="Send a test event. The exit status is 1 if the receiver does not accept it.")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from integration.cli import config_option, exit_on_error, json_option, load_settings, print_json, print_table
+from integration.cli import config_option, exit_on_error, json_option, load_settings, print_list
 from integration.cli.console import print_message
 from integration.cli.erase import parse_number
 from integration.server.run_command import run_command
@@ -57,15 +57,9 @@ def _print_holds(settings: Settings, *, as_json: bool) -> None:
     from integration.privacy import holds
 
     app_db = ReadOnlyDatabase(settings.storage.data_dir / "house.db")
-    rows: list[tuple[str, ...]] = []
+    stored = []
     if app_db.exists:
         with app_db.read() as connection:
-            rows = [
-                (legal_hold.what, legal_hold.kind, legal_hold.at, legal_hold.who, legal_hold.reason)
-                for legal_hold in holds.list_all(connection)
-            ]
-    header = ("what", "kind", "since", "by", "reason")
-    if as_json:
-        print_json({"holds": [dict(zip(header, row, strict=True)) for row in rows]})
-    else:
-        print_table([tuple(name.upper() for name in header), *rows])
+            stored = holds.list_all(connection)
+    rows = ((one.what, one.kind, one.at, one.who, one.reason) for one in stored)
+    print_list("holds", ("what", "kind", "since", "by", "reason"), rows, as_json)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import click
@@ -40,7 +41,11 @@ _FAULTS_HELP = (fault_specs.__doc__ or "").partition("\n\n")[2]
 @click.option("--faults", default="", metavar="SPEC", help="Simulated faults; see below.")
 @click.option("--speed", default=1.0, show_default=True, help="Speed factor of simulated calls.")
 @click.option(
-    "--no-traffic", is_flag=True, help="Simulate no calls except those requested at /_simulator/calls."
+    "--no-traffic",
+    "live",
+    flag_value=False,
+    default=True,
+    help="Simulate no calls except those requested at /_simulator/calls.",
 )
 @click.option("--token-idle", default=900.0, show_default=True, help="Seconds until an unused token expires.")
 @click.option(
@@ -49,23 +54,7 @@ _FAULTS_HELP = (fault_specs.__doc__ or "").partition("\n\n")[2]
 @click.option(
     "--tls-key", type=click.Path(exists=True, dir_okay=False), help="Private key file of the certificate."
 )
-def command(
-    host: str,
-    port: int,
-    seed: int,
-    start_at: float | None,
-    cdrs: int,
-    time_zone: str,
-    office_day: bool,
-    assigned_mobiles: bool,
-    webhook: str | None,
-    faults: str,
-    speed: float,
-    no_traffic: bool,
-    token_idle: float,
-    tls_cert: str | None,
-    tls_key: str | None,
-) -> None:
+def command(**options: Any) -> None:
     """Run a simulated platform with an invented account and live calls.
 
     The account has months of history. All data is in memory. Requests to /_simulator/… on the same port
@@ -74,37 +63,22 @@ def command(
     # Imported here because the help needs no web framework.
     from integration.simulator import embed
 
-    if speed <= 0:
-        raise ConfigurationError([f"--speed: must be above 0, not {speed:g}"])
-    if (tls_cert is None) != (tls_key is None):
+    if options["speed"] <= 0:
+        raise ConfigurationError([f"--speed: must be above 0, not {options['speed']:g}"])
+    if (options["tls_cert"] is None) != (options["tls_key"] is None):
         raise ConfigurationError(["--tls-cert and --tls-key: set both or neither"])
     try:
-        ZoneInfo(time_zone)
+        ZoneInfo(options["time_zone"])
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
         raise ConfigurationError(
-            [f"--time-zone: no time zone is named {time_zone!r}. Use a name like Europe/London."]
+            [f"--time-zone: no time zone is named {options['time_zone']!r}. Use a name like Europe/London."]
         ) from error
     try:
-        embed.run(
-            host=host,
-            port=port,
-            seed=seed,
-            start_at=start_at,
-            cdrs=cdrs,
-            time_zone=time_zone,
-            office_day=office_day,
-            assigned_mobiles=assigned_mobiles,
-            webhook=webhook,
-            faults=faults,
-            speed=speed,
-            live=not no_traffic,
-            token_idle=token_idle,
-            tls_cert=tls_cert,
-            tls_key=tls_key,
-        )
+        embed.run(**options)
     except fault_specs.InvalidFaultSpec as error:
         raise ConfigurationError([f"--faults: {error}"]) from error
     except OSError as error:
         raise SwitchroomError(
-            f"The simulator cannot listen on {host}:{port}: {error.strerror or error}. Choose another --port."
+            f"The simulator cannot listen on {options['host']}:{options['port']}: {error.strerror or error}."
+            " Choose another --port."
         ) from error

@@ -15,8 +15,7 @@ from integration.cli import (
     json_option,
     load_settings,
     local_settings_option,
-    print_json,
-    print_table,
+    print_list,
 )
 from integration.cli.console import print_message
 from integration.core.errors import ConfigurationError, DomainError
@@ -67,32 +66,12 @@ def add(email: str, role: str, password_stdin: bool, user_id: int | None, settin
 def list_(as_json: bool, settings: Settings) -> None:
     app_db = ReadOnlyDatabase(settings.storage.data_dir / "house.db")
     users = people.list_all(app_db) if app_db.exists else ()
-    if as_json:
-        print_json({"users": [_describe_user(person) for person in users]})
-        return
-    rows = [("E-MAIL", "ROLE", "RIGHTS", "PLATFORM USER", "LAST LOGIN")]
-    for person in users:
-        rows.append(
-            (
-                person.email,
-                person.role,
-                ", ".join(sorted(person.rights)) or "-",
-                str(person.platform_user_id or "-"),
-                (person.login_at or "never") if person.has_password else "setup pending",
-            )
-        )
-    print_table(rows)
-
-
-def _describe_user(person: people.Person) -> dict[str, Any]:
-    return {
-        "email": person.email,
-        "role": person.role,
-        "rights": sorted(person.rights),
-        "platform_user_id": person.platform_user_id,
-        "last_login_at": person.login_at,
-        "has_password": person.has_password,
-    }
+    fields = ("email", "role", "rights", "platform_user_id", "last_login_at", "has_password")
+    rows = (
+        (one.email, one.role, sorted(one.rights), one.platform_user_id, one.login_at, one.has_password)
+        for one in users
+    )
+    print_list("users", fields, rows, as_json)
 
 
 @command.command(help="Set a new password. Without --password-stdin prints a one-time setup link.")

@@ -10,14 +10,12 @@ from integration.core.errors import StorageDamaged, StorageError, SwitchroomErro
 from integration.core.process_lock import find_writer
 from integration.inbox import losses
 from integration.maintenance import (
-    backup,
-    forwarded_requests,
     platform_checks,
     public_address,
     start_conditions,
 )
 from integration.maintenance.check_result import CheckResult
-from integration.maintenance.manifest import DATABASES, MANIFEST_FILE
+from integration.maintenance.manifest import DATABASES
 from integration.settings.data_dir_secrets import ACCOUNT_FILE, claim_data_dir
 from integration.settings.model import Settings, list_warnings
 from integration.sqlite import damage, database_files
@@ -26,25 +24,17 @@ from integration.sqlite.schema import open_schema
 from integration.workspace import opening_hours
 
 COPY_ADVICE = (
-    "stop Switchroom, delete house.db-wal, copy house.db from the newest backup into data_dir, and start it"
+    "stop Switchroom, delete house.db-wal, copy house.db from the newest backup into data_dir, and start it;"
+    " without a backup, save what is readable with `sqlite3 house.db .recover`; to start without its data,"
+    f" move house.db away and delete {database_files.CREATED_FILE}"
 )
-SALVAGE_ADVICE = (
-    "there is no backup: stop Switchroom and save what is readable with `sqlite3 house.db .recover`; to start"
-    f" without its data, move house.db away and delete {database_files.CREATED_FILE}"
-)
-"""What to do about a damaged house.db if no backup was ever made."""
-LOSS_ADVICE = {
-    "house.db": f"{COPY_ADVICE}; to start without its data, delete {database_files.CREATED_FILE}",
-    "inbox.db": "start `switchroom serve`, which creates a new one and reports which webhooks are lost",
-    "mirror.db": "start `switchroom serve`, which builds a new one",
-}
-"""What to do about a database that is missing or empty, by name."""
-DAMAGE_ADVICE = {
+ADVICE = {
     "house.db": COPY_ADVICE,
-    "inbox.db": "start `switchroom serve`, which saves the readable webhooks into a new one",
+    "inbox.db": "start `switchroom serve`, which saves the readable webhooks into a new one and reports which"
+    " are lost",
     "mirror.db": "start `switchroom serve`, which builds a new one",
 }
-"""What to do about a database that cannot be opened, by name."""
+"""What to do about a database that is missing, empty or damaged, by name."""
 
 
 def check_installation(settings: Settings, port_results: Iterable[CheckResult] = ()) -> Iterator[CheckResult]:
@@ -64,9 +54,6 @@ def check_installation(settings: Settings, port_results: Iterable[CheckResult] =
     yield from _check_hours(settings)
     yield from platform_checks.check_platform(settings)
     yield from public_address.check_public_url(settings)
-    problem = forwarded_requests.find_problem(settings)
-    if problem is not None:
-        yield CheckResult("warn", "proxy", *problem)
 
 
 def _check_configuration(settings: Settings) -> Iterator[CheckResult]:
@@ -118,23 +105,26 @@ def _check_databases(settings: Settings) -> Iterator[CheckResult]:
     if len(missing) == len(paths) and not lost:
         yield CheckResult("ok", "databases", "none yet; the first `switchroom serve` creates them")
         return
-    has_backup = _has_backup(settings)
-    damage_advice = DAMAGE_ADVICE | ({} if has_backup else {"house.db": SALVAGE_ADVICE})
     yield from _check_damage(settings.storage.data_dir)
     yield from _check_losses(settings.storage.data_dir / "inbox.db")
     for path in paths:
         if path.name in lost:
             fault = lost[path.name].replace("was ", "is ").replace("had ", "has ")
-            yield CheckResult("fail", path.name, fault, _advise_on_loss(path.name, has_backup=has_backup))
+            yield CheckResult("fail", path.name, fault, ADVICE[path.name])
             continue
         if path.name in missing:
-            yield _describe_missing(path.name, has_backup=has_backup)
+            yield CheckResult(
+                "warn",
+                path.name,
+                "not there, and no start has recorded it",
+                "put it back if it was moved; otherwise the next `switchroom serve` creates it",
+            )
             continue
         try:
             with open_readonly(path) as connection:
                 open_schema(connection).table_names()
         except StorageDamaged as error:
-            yield CheckResult("fail", path.name, f"damaged ({error.__cause__})", damage_advice[path.name])
+            yield CheckResult("fail", path.name, f"damaged ({error.__cause__})", ADVICE[path.name])
         except StorageError as error:
             yield CheckResult("fail", path.name, str(error))
         else:
@@ -159,33 +149,6 @@ def _check_hours(settings: Settings) -> Iterator[CheckResult]:
             "calls.usual_hours has no effect: it differs from the hours of the first start",
             "change the hours on Settings › Opening hours, and remove calls.usual_hours",
         )
-
-
-def _has_backup(settings: Settings) -> bool:
-    return any(backup.get_destination(settings).glob(f"*/{MANIFEST_FILE}"))
-
-
-def _advise_on_loss(name: str, *, has_backup: bool) -> str:
-    if name == "house.db" and not has_backup:
-        return (
-            "there is no backup: put the file back if it was moved; to start without its data, delete"
-            f" {database_files.CREATED_FILE}"
-        )
-    return LOSS_ADVICE[name] + ("; or restore a backup" if name == "inbox.db" and has_backup else "")
-
-
-def _describe_missing(name: str, *, has_backup: bool) -> CheckResult:
-    """Describe a missing database that no start has recorded."""
-    if has_backup:
-        return CheckResult(
-            "fail", name, "missing, while other databases and a backup exist", "restore a backup"
-        )
-    return CheckResult(
-        "warn",
-        name,
-        "not there, and no start has recorded it",
-        "put it back if it was moved; otherwise the next `switchroom serve` creates it",
-    )
 
 
 def _check_losses(path: Path) -> Iterator[CheckResult]:

@@ -87,13 +87,7 @@ def test_password_is_read_from_standard_input_and_never_printed(run: Run, tmp_pa
 @pytest.mark.usefixtures("running_process")
 def test_dashboard_users_are_listed_changed_and_removed(run: Run) -> None:
     assert run("user", "list").stdout.split() == [
-        "E-MAIL",
-        "ROLE",
-        "RIGHTS",
-        "PLATFORM",
-        "USER",
-        "LAST",
-        "LOGIN",
+        *("EMAIL", "ROLE", "RIGHTS", "PLATFORM", "USER", "ID", "LAST", "LOGIN", "AT", "HAS", "PASSWORD"),
     ]
     run("user", "add", "ann@example.com", "--role", "admin")
     run("user", "add", "ben@example.com", "--role", "viewer", "--user", "412345")

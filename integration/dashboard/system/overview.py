@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from flask import Blueprint, Response, make_response
+from flask import Blueprint, Response, current_app, make_response
 
 from integration.catalogue import RESOURCES, get_resource
 from integration.catalogue.collection_titles import get_title
@@ -18,7 +18,8 @@ from integration.dashboard.site import formats, layout
 from integration.dashboard.site.background_jobs import current_jobs
 from integration.dashboard.system import components, work
 from integration.inbox import losses
-from integration.maintenance import backup, database_checks, forwarded_requests
+from integration.maintenance import backup, database_checks
+from integration.maintenance.forwarded_requests import EXTENSION as FORWARDED_REQUESTS
 from integration.maintenance.manifest import DATABASES
 from integration.mirror.calls import backlog
 from integration.mirror.derived import due
@@ -172,7 +173,7 @@ def index() -> Response:
     )
     disk = read_disk_usage(Path(context.settings.storage.data_dir))
     damaged_databases = database_checks.list_damaged_names(context.settings.storage.data_dir)
-    proxy_problem = forwarded_requests.find_problem(context.settings)
+    proxy_problem = current_app.extensions[FORWARDED_REQUESTS].problem
     backups = work.list_backups(context)
     problem_lists = (
         failing_components, failing_collections, held_deletions, recent_losses, damaged_databases
