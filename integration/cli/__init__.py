@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import importlib
-import io
 import json
 import os
 import sys
@@ -24,7 +23,6 @@ from integration.core.errors import ConfigurationError, SwitchroomError
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
-    from rich.table import Table
 
     from integration.settings.model import Settings
 
@@ -217,49 +215,26 @@ def _format_cell(value: Any) -> str:
     return text or "-"
 
 
-UNLIMITED_WIDTH = 100_000
-"""Console width in columns that avoids line breaks. Without a terminal rich assumes 80."""
-
-
 def print_table(rows: Sequence[Sequence[str]], right_aligned: Collection[int] = ()) -> None:
-    """Print a table to standard output. The first row is the header.
-
-    On a terminal the table is fitted to its width. Otherwise each row is one line, without styles.
-    """
-    if sys.stdout.isatty():
-        from rich.console import Console
-
-        Console().print(_build_table(rows, right_aligned))
-    else:
-        click.echo("\n".join(format_table(rows, right_aligned)))
+    """Print a table to standard output, one line per row. The first row is the header."""
+    click.echo("\n".join(format_table(rows, right_aligned)))
 
 
 def format_table(rows: Sequence[Sequence[str]], right_aligned: Collection[int] = ()) -> list[str]:
-    """Return one line per row, without styles.
+    """Return one line per row.
 
     The indexes `right_aligned` are those of number columns.
     """
-    from rich.console import Console
-
-    # color_system and force_terminal: FORCE_COLOR in the environment would otherwise add styles.
-    console = Console(file=io.StringIO(), width=UNLIMITED_WIDTH, color_system=None, force_terminal=False)
-    with console.capture() as capture:
-        console.print(_build_table(rows, right_aligned))
-    return [line.rstrip() for line in capture.get().removesuffix("\n").split("\n")]
-
-
-def _build_table(rows: Sequence[Sequence[str]], right_aligned: Collection[int]) -> Table:
-    # The import of rich takes at least 100 ms, so only commands that print a table import it.
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False, row_styles=("", "dim"))
-    for index, heading in enumerate(rows[0]):
-        table.add_column(heading, justify="right" if index in right_aligned else "left", overflow="fold")
-    for row in rows[1:]:
-        # `Text` disables markup. A line break would split the row.
-        table.add_row(*(Text(cell.replace("\n", " ")) for cell in row))
-    return table
+    # A line break would split the row.
+    cells = [[cell.replace("\n", " ") for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return [
+        "  ".join(
+            cell.rjust(width) if index in right_aligned else cell.ljust(width)
+            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in cells
+    ]
 
 
 @exit_on_error

@@ -12,7 +12,7 @@ from integration.core.errors import PlatformError
 from integration.maintenance.check_result import CheckResult, Level
 from integration.outbound.exchange import JSON_LIMIT, Exchange
 from integration.outbound.tls import TlsFaultKind, describe_failure, find_tls_fault
-from integration.settings.data_dir_secrets import SECRET_FILE, load_webhook_secrets
+from integration.settings.data_dir_secrets import load_webhook_secrets
 from integration.settings.model import Settings
 from integration.settings.values import is_loopback
 
@@ -21,10 +21,7 @@ TIMEOUT_SECONDS = 10.0
 
 
 def check_public_url(settings: Settings) -> Iterator[CheckResult]:
-    """Request the webhook receiver at `server.public_url`, as the platform does.
-
-    Before the first start there is no receiver: only the connection is checked.
-    """
+    """Request the webhook receiver at `server.public_url`, as the platform does."""
     url = settings.server.public_url
     if url is None:
         advice = "the platform delivers webhooks to HTTPS URLs only; set server.public_url"
@@ -35,37 +32,22 @@ def check_public_url(settings: Settings) -> Iterator[CheckResult]:
         level: Level = "warn" if is_loopback(parsed_url.hostname or "") else "fail"
         advice = "the platform accepts only https://; use a reverse proxy with a certificate"
         yield CheckResult(level, "public address", f"{url} is not HTTPS", advice)
-    secret = _read_secret(settings)
-    is_first_start = not has_started(settings)
-    path = f"/webhooks/{secret}" if secret is not None and not is_first_start else "/healthz"
+    if not (settings.storage.data_dir / "inbox.db").exists():
+        finding = f"{url}: not checked before the first start"
+        advice = "start `switchroom serve`, then repeat `switchroom doctor`"
+        yield CheckResult("warn", "public address", finding, advice)
+        return
+    path = f"/webhooks/{load_webhook_secrets(settings)[0]}"
     exchange = Exchange(url, 1)
     try:
         with exchange.send("GET", path, _make_headers(settings), None, TIMEOUT_SECONDS) as response:
             content = b"".join(response.chunks(JSON_LIMIT))
     except PlatformError as error:
-        yield _judge_failure(settings, url, error, is_first_start=is_first_start)
+        yield _judge_failure(url, error)
     else:
-        yield (
-            _describe_first_start(url, f"DNS, connection and TLS work; status {response.status}")
-            if is_first_start
-            else _judge_response(settings, url, response.status, content)
-        )
+        yield _judge_response(settings, url, response.status, content)
     finally:
         exchange.close()
-
-
-def has_started(settings: Settings) -> bool:
-    """Return whether `serve` ever ran on this data_dir."""
-    return (settings.storage.data_dir / "inbox.db").exists()
-
-
-def _describe_first_start(url: str, finding: str) -> CheckResult:
-    return CheckResult(
-        "warn",
-        "public address",
-        f"{url}: {finding}; webhooks are not checked before the first start",
-        "start `switchroom serve`, then repeat `switchroom doctor`",
-    )
 
 
 _TLS_ADVICE: dict[TlsFaultKind, str] = {
@@ -80,22 +62,10 @@ _TLS_ADVICE: dict[TlsFaultKind, str] = {
 """What to do about a fault of TLS at the public URL."""
 
 
-def _judge_failure(
-    settings: Settings, url: str, error: PlatformError, *, is_first_start: bool
-) -> CheckResult:
+def _judge_failure(url: str, error: PlatformError) -> CheckResult:
     fault = find_tls_fault(error)
-    finding = describe_failure(error)
-    if fault is not None:
-        return CheckResult("fail", "public address", f"{url}: {finding}", _TLS_ADVICE[fault.kind])
-    if is_first_start and settings.server.tls_cert is not None and finding == "it refuses connections":
-        return _describe_first_start(url, "nothing listens there yet")
-    return CheckResult("fail", "public address", f"{url}: {finding}", "check DNS, firewall and proxy")
-
-
-def _read_secret(settings: Settings) -> str | None:
-    """Return the webhook secret, None if `serve` has not generated it."""
-    secret_file = settings.storage.data_dir / SECRET_FILE
-    return load_webhook_secrets(settings)[0] if settings.webhooks.secret or secret_file.exists() else None
+    advice = "check DNS, firewall and proxy" if fault is None else _TLS_ADVICE[fault.kind]
+    return CheckResult("fail", "public address", f"{url}: {describe_failure(error)}", advice)
 
 
 def _make_headers(settings: Settings) -> dict[str, str]:

@@ -66,16 +66,21 @@ def run_command(
     if not data_dir.exists():
         # Without this line a typing error in the setting looks like an empty installation.
         on_notice(f"storage.data_dir: {data_dir} did not exist and is created")
+    create_data_dir(data_dir)
+    return run_command_with(
+        data_dir, command, arguments, lambda: _open_context(settings), on_progress, on_notice
+    )
+
+
+def create_data_dir(data_dir: Path) -> None:
+    """Create `data_dir` if it is missing. Raises SwitchroomError."""
     try:
         data_dir.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise SwitchroomError(
-            f"storage.data_dir: {data_dir} cannot be created: {error.strerror}. "
-            "Choose another folder, or give this user access."
+            f"storage.data_dir: {data_dir.absolute()} cannot be created: {error.strerror}. "
+            "Give this user access, or choose another folder."
         ) from error
-    return run_command_with(
-        data_dir, command, arguments, lambda: _open_context(settings), on_progress, on_notice
-    )
 
 
 @contextmanager

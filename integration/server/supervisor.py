@@ -17,14 +17,12 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from multiprocessing import connection
-from pathlib import Path
 from typing import Any
 
 from integration.core import clock
-from integration.core.errors import SwitchroomError
 from integration.maintenance import start_conditions
 from integration.server import http_server, liveness, port
-from integration.server.run_command import acquire_for_serve
+from integration.server.run_command import acquire_for_serve, create_data_dir
 from integration.server.service_manager import ServiceManager
 from integration.server.tenant import is_same_customer
 from integration.server.worker import (
@@ -87,17 +85,6 @@ def serve(
         _Supervisor(settings, factory, listener, write_line, ServiceManager(), origin).run()
     finally:
         lock.release()
-
-
-def create_data_dir(data_dir: Path) -> None:
-    """Create `data_dir` if it is missing. Raises SwitchroomError."""
-    try:
-        data_dir.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise SwitchroomError(
-            f"storage.data_dir: {data_dir.absolute()} cannot be created: {error.strerror}. "
-            "Give this user access, or choose another folder."
-        ) from error
 
 
 class _Supervisor:

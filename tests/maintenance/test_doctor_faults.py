@@ -56,11 +56,6 @@ ADVICE: dict[str, tuple[str, str, str]] = {
     "refused connection": ("platform", "fail", "refuses connections; check platform.base_url"),
     "wrong version segment": ("platform", "fail", "check platform.base_url, including its version segment"),
     "wrong key": ("credentials", "fail", "check platform.user_id and platform.api_key"),
-    "public address before the first start": (
-        "public address",
-        "warn",
-        "start `switchroom serve`, then repeat",
-    ),
 }
 """Subject, level and end of the line of each fault. The setup of each is in `settings_of`."""
 
@@ -180,13 +175,6 @@ def settings_of(fault: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> It
         case "wrong key":
             with run_server() as port:
                 yield {"platform__base_url": f"http://127.0.0.1:{port}/v1.2", "platform__api_key": "wrong"}
-        case "public address before the first start":
-            monkeypatch.setenv("SSL_CERT_FILE", str(authority))
-            with run_server(make_context(pair)) as port:
-                yield {
-                    "server__public_url": f"https://127.0.0.1:{port}",
-                    "storage__data_dir": str(folder / "new"),
-                }
 
 
 def trusting(port: int, authority: Path) -> dict[str, str]:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import sqlite3
-from contextlib import ExitStack
 
 import pytest
 
@@ -23,23 +22,14 @@ def get_cache_size(db: Database) -> int:
     return db.run_exclusive(work)
 
 
-def test_overlapping_blocks_keep_the_cache_until_the_last_one_ends(db):
-    with ExitStack() as first, ExitStack() as second:
-        first.enter_context(bulk_cache(db))
-        second.enter_context(bulk_cache(db))
-        first.close()
-        assert get_cache_size(db) == -CACHE_KIB
-    assert get_cache_size(db) == -DEFAULT_KIB
-
-
 def close_and_fail(db: Database) -> None:
     db.close()
     raise KeyError
 
 
-def test_the_error_of_the_block_is_raised(db):
-    with pytest.raises(KeyError), bulk_cache(db):
-        raise KeyError
+def test_a_bulk_cache_ends_with_its_block_whose_error_is_raised(db):
+    with bulk_cache(db):
+        assert get_cache_size(db) == -CACHE_KIB
     assert get_cache_size(db) == -DEFAULT_KIB
     with pytest.raises(KeyError), bulk_cache(db):
         close_and_fail(db)
