@@ -188,17 +188,6 @@ def test_a_list_has_100_rows_a_page_and_keeps_its_filter(app, client):
     assert len(listed(missing)) == 102
 
 
-def test_the_international_form_finds_audio_of_a_national_number(app, client):
-    at, number = clock.utc_text(clock.unix() - 60), "07700900153"
-    app.call(1, at, recordings=1, party=number, party_e164="+447700900153")
-    app.leg(1, call_id=1)
-    app.insert("monitors", id=901, live_id=1, timestamp=at, caller=number)
-    app.insert("voicemessages", id=801, live_id=1, origtime=at, caller=number)
-    for find in ("%2B447700900153", "0044 7700 900153", number):
-        for path in ("/recordings", "/voicemail"):
-            assert len(listed(client.get(f"{path}?find={find}"))) == 1, (path, find)
-
-
 def test_every_row_links_to_its_file_and_shows_the_words_around_a_match(app, client):
     words = f"{'One thing. ' * 40}We talked about the greenhouse and its door. {'Another thing. ' * 40}"
     record(app, 1, clock.utc_text(clock.unix() - 60), transcript=words, duration=61)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -12,12 +10,16 @@ from integration.workspace import callbacks
 from integration.workspace.callback_following import update_from_mirror
 from tests.support.applications.shared_app import module_app  # noqa: F401
 from tests.support.clock import ago
-from tests.support.harness import wait_for
 from tests.support.page_text import text
 from tests.support.people import BOB, CAROL, ERIN
 
 AS_SCRIPT = {"Accept": "application/json"}
-GRETA = "447700900101"
+FIELDS = (("assign", "owner"), ("note", "note"))
+"""Action of a form and its field."""
+REFUSALS = {
+    "owner": "Carol claimed this caller first.",
+    "note": "Not saved: the note is now “Tuesday”. Reload the page, then change it.",
+}
 
 
 def update_list(app) -> None:
@@ -68,76 +70,52 @@ def test_attempts_after_the_missed_call_are_shown_until_one_reaches_the_caller(a
     assert "Reached" in row_text(client, "/missed?state=closed")
 
 
-def test_scripts_get_results_in_place_and_an_action_to_undo(app, item):
+def test_every_action_returns_a_result_to_scripts_and_others_to_the_row(app, item):
     client = app.log_in(ERIN)
-    for action, fields, message in (
-        ("assign", {"owner": "me"}, "Greta Lindqvist claimed."),
-        ("assign", {}, "Greta Lindqvist released."),
-        ("note", {"note": "Asks for a date"}, "Note saved."),
-        ("close", {}, "Greta Lindqvist marked as done."),
-        ("reopen", {}, "Greta Lindqvist is back on the list."),
+    for action, fields, message, location in (
+        ("assign", {"owner": "me"}, "Greta Lindqvist claimed.", f"/missed#item-{item}"),
+        ("assign", {}, "Greta Lindqvist released.", f"/missed#item-{item}"),
+        ("note", {"note": "x", "mine": "1"}, "Note saved.", f"/missed?mine=1#item-{item}"),
+        ("close", {}, "Greta Lindqvist marked as done.", f"/missed?done={item}"),
+        (
+            "reopen",
+            {"state": "closed"},
+            "Greta Lindqvist is back on the list.",
+            f"/missed?state=closed#item-{item}",
+        ),
     ):
         response = client.post(f"/missed/{item}/{action}", headers=AS_SCRIPT, **fields)
         result = response.json()
         assert (response.status_code, result["done"], result["message"]) == (200, True, message)
         expected = {"action": f"/missed/{item}/reopen", "label": "Undo"} if action == "close" else None
         assert result.get("undo") == expected
-    assert (find(app, item).state, find(app, item).note) == ("open", "Asks for a date")
+        redirect = client.post(f"/missed/{item}/{action}", follow=False, **fields)
+        assert redirect.headers["Location"] == location
+    assert (find(app, item).state, find(app, item).note) == ("open", "x")
 
 
-def test_without_scripts_every_action_returns_to_the_row(app, item):
-    client = app.log_in(ERIN)
-
-    def location(action: str, **fields: str) -> str:
-        return client.post(f"/missed/{item}/{action}", follow=False, **fields).headers["Location"]
-
-    assert location("assign", owner="me") == f"/missed#item-{item}"
-    assert location("note", note="x", mine="1") == f"/missed?mine=1#item-{item}"
-    assert location("close") == f"/missed?done={item}"
-    assert location("reopen", state="closed") == f"/missed?state=closed#item-{item}"
-    assert f'id="item-{item}"' in client.get("/missed").text
-
-
-def test_a_claim_that_another_agent_made_since_is_refused(app, item):
-    first, second = app.log_in(ERIN), app.log_in(BOB)
-    first.post(f"/missed/{item}/assign", owner="me", previous="")
-    refused = second.post(f"/missed/{item}/assign", owner="me", previous="", headers=AS_SCRIPT)
-    assert refused.json()["message"] == "Erin claimed this caller first."
-    assert find(app, item).owner == ERIN.email
-    second.post(f"/missed/{item}/assign", owner="me", previous=ERIN.email)
-    assert find(app, item).owner == BOB.email
-
-
-@pytest.mark.parametrize(
-    ("action", "field", "value", "message"),
-    [
-        ("assign", "owner", BOB.email, "Carol claimed this caller first."),
-        ("assign", "owner", "", "Carol claimed this caller first."),
-        (
-            "note",
-            "note",
-            "Wednesday",
-            "Not saved: the note is now “Tuesday”. Reload the page, then change it.",
-        ),
-        ("note", "note", "", "Not saved: the note is now “Tuesday”. Reload the page, then change it."),
-    ],
-)
-def test_an_owner_or_note_that_a_colleague_changed_since_is_kept(app, item, action, field, value, message):
+@pytest.mark.parametrize("value", ["", "other"])
+def test_an_owner_or_note_that_a_colleague_changed_since_is_kept(app, item, value):
     client, colleague, _ = app.log_in(ERIN), app.log_in(CAROL), app.log_in(BOB)
     client.post(f"/missed/{item}/assign", owner="me", previous="")
     client.post(f"/missed/{item}/note", note="Monday", previous="")
-    shown = shown_value(client.get("/missed").text, item, action, field)
-    assert shown == {"owner": ERIN.email, "note": "Monday"}[field]
+    page = client.get("/missed").text
+    shown = {field: shown_value(page, item, action, field) for action, field in FIELDS}
+    assert shown == {"owner": ERIN.email, "note": "Monday"}
     colleague.post(f"/missed/{item}/assign", owner="me", previous=ERIN.email)
     colleague.post(f"/missed/{item}/note", note="Tuesday", previous="Monday")
-    fields = {field: value, "previous": shown}
-    assert client.post(f"/missed/{item}/{action}", **fields).status_code == 409
-    refused = client.post(f"/missed/{item}/{action}", headers=AS_SCRIPT, **fields).json()
-    assert (refused["done"], refused["message"]) == (False, message)
+    entered = {"owner": value and BOB.email, "note": value and "Wednesday"}
+    for action, field in FIELDS:
+        fields = {field: entered[field], "previous": shown[field]}
+        assert client.post(f"/missed/{item}/{action}", **fields).status_code == 409
+        refused = client.post(f"/missed/{item}/{action}", headers=AS_SCRIPT, **fields).json()
+        assert (refused["done"], refused["message"]) == (False, REFUSALS[field])
     assert (find(app, item).owner, find(app, item).note) == (CAROL.email, "Tuesday")
-    fields["previous"] = shown_value(client.get("/missed").text, item, action, field)
-    assert client.post(f"/missed/{item}/{action}", headers=AS_SCRIPT, **fields).json()["done"]
-    assert getattr(find(app, item), field) == (value or None)
+    page = client.get("/missed").text
+    for action, field in FIELDS:
+        fields = {field: entered[field], "previous": shown_value(page, item, action, field)}
+        assert client.post(f"/missed/{item}/{action}", headers=AS_SCRIPT, **fields).json()["done"]
+        assert getattr(find(app, item), field) == (entered[field] or None)
 
 
 def shown_value(page: str, item: int, action: str, field: str) -> str:
@@ -155,32 +133,3 @@ def test_a_note_that_a_page_sends_twice_is_stored_once(app, item):
             "Asks for a date",
             "Wednesday",
         ]
-
-
-def test_of_two_simultaneous_claims_one_is_refused_with_the_owner(app, item, monkeypatch):
-    release, waiting, submit = threading.Event(), set(), app.app_db.submit
-
-    def submit_counted(work):
-        waiting.add(threading.get_ident())
-        return submit(work)
-
-    def claim(client):
-        return client.post(f"/missed/{item}/assign", owner="me", previous="", headers=AS_SCRIPT).json()
-
-    clients = [app.log_in(ERIN), app.log_in(BOB)]
-    submit(lambda _tx: release.wait(10))
-    monkeypatch.setattr(app.app_db, "submit", submit_counted)
-    with ThreadPoolExecutor(2) as pool:
-        claims = [pool.submit(claim, client) for client in clients]
-        wait_for(lambda: len(waiting) == 2, "both claims wait for the writer")
-        release.set()
-        results = [claim.result() for claim in claims]
-    owner = find(app, item).owner
-    winner, loser = (0, 1) if owner == ERIN.email else (1, 0)
-    assert results[winner]["message"] == "Greta Lindqvist claimed."
-    assert (results[loser]["done"], results[loser]["message"]) == (
-        False,
-        f"{owner.partition('@')[0].title()} claimed this caller first.",
-    )
-    with app.app_db.read() as connection:
-        assert [row[0] for row in connection.execute("SELECT who FROM callback_deeds")] == [owner]

@@ -159,9 +159,7 @@ def test_a_placed_call_ends_without_a_conversation(app, held, end):
     ("call", "description"),
     [
         ({"direction": "out", "state": "dialling"}, "Clara Whitfield is calling them"),
-        ({"direction": "out", "state": "talking"}, "Clara Whitfield is talking to them"),
         ({"direction": "in", "state": "talking"}, "Clara Whitfield is talking to them"),
-        ({"direction": "in", "state": "on_hold"}, "Clara Whitfield is talking to them"),
         ({"direction": "in", "state": "ringing", "user_name": None}, "They are calling now"),
         ({"direction": "out", "state": "talking", "unconfirmed": 1}, None),
         ({"direction": "out", "state": "ended", "outcome": "not_answered"}, None),

@@ -27,31 +27,20 @@ def searched(shared_app, shared_client):
     party = {"party": "442079460123", "party_e164": "+442079460123"}
     app.call(1, ago(hours=1), party_name="Jürgen Müller, Corner Bakery", **party)
     party = {"party": "447700900777", "party_e164": "+447700900777", "party_name": "Greta Lindqvist"}
-    app.call(2, ago(hours=2), direction="out", user_id=1000002, talk_seconds=240, recordings=1, **party)
+    values = {"direction": "out", "user_id": 1000002, "talk_seconds": 240, "recordings": 1, "charge": 2.5}
+    app.call(2, ago(hours=2), **values, **party)
     app.call(3, ago(hours=3), outcome="missed", talk_seconds=None)
     app.call(4, ago(hours=4), outcome="voicemail", talk_seconds=None, voicemails=1, our_number="442079460010")
     app.call(5, ago(days=40))
     return shared_client
 
 
-@pytest.mark.parametrize(
-    "spelling",
-    [
-        "442079460123",
-        "+442079460123",
-        "+44 20 7946 0123",
-        "+44 (0)20 7946-0123",
-        "0044 20 7946 0123",
-        "020 7946 0123",
-        "(020) 7946.0123",
-        "02079460123",
-        "7946 012",
-        "0123",
-        "460123",
-    ],
-)
-def test_a_number_is_found_by_any_fragment_in_any_spelling(searched, spelling):
-    assert call_ids(searched.get(f"/calls?q={quote(spelling)}")) == [1]
+def test_numbers_and_names_are_found_by_any_fragment_in_any_spelling(searched):
+    for spelling in (
+        "442079460123", "+44 (0)20 7946-0123", "(020) 7946.0123", "7946 012", "460123",
+        "Müller", "MÜLLER", "ülle", "mull jurg", "JU",
+    ):  # fmt: skip
+        assert call_ids(searched.get(f"/calls?q={quote(spelling)}")) == [1], spelling
 
 
 def test_a_number_with_the_same_last_digits_is_not_found(app, client):
@@ -65,26 +54,6 @@ def test_a_number_with_the_same_last_digits_is_not_found(app, client):
     assert call_ids(client.get("/calls?q=442079460123")) == [1, 4]
 
 
-@pytest.mark.parametrize("spelling", ["Müller", "muller", "MÜLLER", "ülle", "jürgen mül", "mull jurg", "JU"])
-def test_a_name_is_found_without_its_accents_and_in_any_case(searched, spelling):
-    assert call_ids(searched.get(f"/calls?q={quote(spelling)}")) == [1]
-
-
-@pytest.mark.parametrize("text", ["----", "no such ----", "(...)"])
-def test_punctuation_alone_is_searched_as_text(searched, text):
-    answer = searched.get(f"/calls?q={quote(text)}")
-    assert answer.status_code == 200
-    assert call_ids(answer) == []
-
-
-def test_a_changed_name_is_found_by_the_new_name_only(app, client):
-    app.call(1, ago(hours=1), party_name="Old Name")
-    assert call_ids(client.get("/calls?q=old")) == [1]
-    app.mirror_db.write(lambda tx: tx.execute("UPDATE _calls SET party_name = 'New Name' WHERE id = 1"))
-    assert call_ids(client.get("/calls?q=old")) == []
-    assert call_ids(client.get("/calls?q=new")) == [1]
-
-
 def test_a_fragment_with_more_matches_than_the_index_limit_finds_all_calls(app, client, monkeypatch):
     monkeypatch.setattr("integration.mirror.page_queries.history.MAX_INDEXED_MATCHES", 2)
     for number in range(1, 6):
@@ -93,9 +62,9 @@ def test_a_fragment_with_more_matches_than_the_index_limit_finds_all_calls(app, 
     assert call_ids(client.get("/calls?q=ommon+3")) == [3]
 
 
-@pytest.mark.parametrize("odd", ['"', "%", "_", "' OR 1=1", "a AND", "*", "NEAR(", "\\", "(", "🦊"])
-def test_special_characters_of_the_search_engine_are_searched_as_text(searched, odd):
-    assert call_ids(searched.get(f"/calls?q={quote(odd)}")) == []
+def test_special_characters_of_the_search_engine_are_searched_as_text(searched):
+    for odd in ('"', "%", "_", "' OR 1=1", "a AND", "*", "NEAR(", "\\", "----", "(...)", "🦊"):
+        assert call_ids(searched.get(f"/calls?q={quote(odd)}")) == [], odd
 
 
 def test_paging_shows_every_call_once_while_calls_arrive(app, client):
@@ -109,23 +78,13 @@ def test_paging_shows_every_call_once_while_calls_arrive(app, client):
         arrived += 1
         app.call(arrived, ago(minutes=1))
         path = link(answer, "next")
+    assert call_ids(client.get(link(answer, "prev"))) == seen[-80:-30]
     assert len(seen) == len(set(seen)) == 130
     assert seen[:90] == list(range(130, 40, -1))
 
 
-def test_the_previous_page_shows_the_same_rows(app, client):
-    for number in range(1, 121):
-        app.call(number, ago(hours=1, seconds=number))
-    first = client.get("/calls")
-    second = client.get(link(first, "next"))
-    back = client.get(link(second, "prev"))
-    assert call_ids(back) == call_ids(first)
-    assert link(back, "next") is not None
-
-
-@pytest.mark.parametrize(
-    ("query", "found"),
-    [
+def test_each_filter_of_the_url_narrows_the_list(searched):
+    for query, found in (
         ("direction=out", [2]),
         ("outcome=missed", [3]),
         ("outcome=not_talked", [3, 4]),
@@ -134,21 +93,15 @@ def test_the_previous_page_shows_the_same_rows(app, client):
         ("min=100", [2]),
         ("max=10", [3, 4]),
         ("recorded=1", [2]),
+        ("cost=1", [2]),
+        ("cost=2,6", []),
+        ("cost=much", [1, 2, 3, 4]),
         ("voicemail=1", [4]),
         ("direction=in&outcome=voicemail", [4]),
         ("range=all", [1, 2, 3, 4, 5]),
         ("q=bakery&direction=in", [1]),
-    ],
-)
-def test_each_filter_of_the_url_narrows_the_list(searched, query, found):
-    assert call_ids(searched.get(f"/calls?{query}")) == found
-
-
-def test_a_chip_keeps_the_other_filters(app, client):
-    app.call(1, ago(hours=1))
-    page = client.get("/calls?q=7700&range=all&direction=in").text
-    chip = re.search(r'href="([^"]+)"[^>]*>Recorded</a>', page)[1].replace("&amp;", "&")
-    assert {"q=7700", "range=all", "direction=in", "recorded=1"} <= set(chip.partition("?")[2].split("&"))
+    ):
+        assert call_ids(searched.get(f"/calls?{query}")) == found, query
 
 
 def test_invalid_parameters_are_ignored(app, client):
@@ -189,19 +142,6 @@ def test_days_follow_the_display_zone_and_add_up_to_the_total(app, client):
     assert total("2026-10-23", "2026-10-27") == sum(days)
 
 
-def test_times_are_shown_in_the_display_zone(app, client):
-    app.call(1, "2026-07-01 09:15:00")
-    page = text(client.get("/calls?from=2026-07-01&to=2026-07-01"))
-    assert "10:15" in page
-    assert "09:15" not in page
-
-
-def test_the_export_link_has_the_parameters_of_the_page(app, client):
-    page = client.get("/calls?from=2026-07-01&to=2026-07-01").text
-    view = quote("from=2026-07-01&to=2026-07-01", safe="")
-    assert f"/exports/call-history.csv?view={view}" in page
-
-
 def test_calls_of_a_client_have_their_audio_in_one_zip(app, client):
     for number, party, day in ((1, CALLER, 1), (2, CALLER, 30), (3, "447700900199", 2)):
         at = f"2026-07-{day:02} 09:00:00"
@@ -240,17 +180,15 @@ def test_calls_are_filtered_by_hours_also_across_midnight(app, client):
         assert call_ids(client.get(f"/calls?from=2026-07-01&to=2026-07-01&{span}")) == found, span
 
 
-@pytest.mark.parametrize("form", ["14:03", "14:03:30", "1403", "14:03:30.5", "T14:03+02:00"])
-def test_every_form_of_a_time_of_day_is_a_minute(app, client, form):
+def test_every_form_of_a_time_of_day_is_a_minute(app, client):
     app.call(1, "2026-07-01 13:02:59")  # an hour later in London
     app.call(2, "2026-07-01 13:03:00")
-    day = "from=2026-07-01&to=2026-07-01"
-    for filters, found in ((f"clock={form}", [1]), (f"begin={form}", [2]), (f"end={form}", [1])):
-        page = client.get(f"/calls?{day}&{filters.replace('+', '%2B')}")
-        assert page.status_code == 200
-        assert call_ids(page) == found
-        assert "14:03" in text(page)
-        assert "14:03:30" not in page.text
+    for form in ("14:03", "14:03:30", "1403", "14:03:30.5", "T14:03%2B02:00"):
+        for filters, found in ((f"clock={form}", [1]), (f"begin={form}", [2]), (f"end={form}", [1])):
+            page = client.get(f"/calls?from=2026-07-01&to=2026-07-01&{filters}")
+            assert call_ids(page) == found, filters
+            assert "14:03" in text(page)
+            assert "14:03:30" not in page.text
 
 
 def test_active_filters_are_named_and_cleared_by_a_link(app, client):
@@ -263,12 +201,11 @@ def test_active_filters_are_named_and_cleared_by_a_link(app, client):
     assert cleared[1] == "/calls?q=x&amp;range=month"
 
 
-def test_a_queue_filter_shows_the_queue_name_and_an_invalid_cost_is_ignored(app, client):
+def test_a_queue_filter_shows_the_queue_name(app, client):
     app.call(1, ago(hours=1), group_kind="queue", group_id=12, group_name="Bookings")
-    page = client.get("/calls?range=all&group=queue:12&cost=much")
-    chips = re.findall(r'class="chip on"[^>]*>([^<]+) <', page.text)
-    assert chips == ["Bookings"]
-    assert "1 call" in text(page)
+    page = client.get("/calls?range=all&group=queue:12")
+    assert re.findall(r'class="chip on"[^>]*>([^<]+) <', page.text) == ["Bookings"]
+    assert call_ids(page) == [1]
 
 
 def test_labels_are_shown_filtered_searched_renamed_and_removed(app, client):

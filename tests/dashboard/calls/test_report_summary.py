@@ -104,16 +104,12 @@ def test_the_period_before_is_compared_if_the_history_reaches_it(october):
     ]
 
 
-def test_a_period_that_goes_on_is_so_far(october):
-    client, store = october
-    store(1, "2026-11-20 09:00:00")
-    answer, sentences = read_story(client, "range=this-month")
-    assert "Your calls, 1–20 November 2026, so far" in text(answer)
-    assert sentences[1] == "You missed no caller so far."
-
-
-def test_the_summary_of_an_empty_period_states_that(october):
+def test_a_period_is_empty_or_goes_on(october):
     client, store = october
     assert "Nothing to report yet" in text(client.get("/reports/summary"))
     store(1, "2026-08-01 09:00:00")
     assert "No inbound calls in this period" in text(client.get("/reports/summary"))
+    store(1, "2026-11-20 09:00:00")
+    answer, sentences = read_story(client, "range=this-month")
+    assert "Your calls, 1–20 November 2026, so far" in text(answer)
+    assert sentences[1] == "You missed no caller so far."

@@ -56,34 +56,16 @@ def test_the_outcomes_add_up_to_all_calls(app, client):
     assert ("/calls?from=2026-11-20&to=2026-11-20&outcome=not_answered", 2) in figures(page)
 
 
-def test_a_queue_without_missed_calls_states_why_its_service_level_is_0(app, client):
-    for number in range(1, 4):
-        app.call(number, ago(60 * number), wait_seconds=50, group_kind="queue", group_id=5,
-                 group_name="Workshop")  # fmt: skip
-    assert "Workshop 3 3 0 0 0 % none within 20 s 0:50" in text(client.get("/reports?range=week"))
-
-
-def test_an_average_without_values_is_a_dash(app, client):
+def test_a_report_states_what_is_not_known(app, client):
+    assert "Nothing to report yet" in text(client.get("/reports"))
     app.call(1, ago(60), outcome="missed", wait_seconds=None, talk_seconds=None)
     shown = text(client.get("/reports?range=week"))
     assert "Average wait —" in shown
     assert "Average talk —" in shown
     assert "Cost" not in shown, "no call has a cost"
-
-
-def test_an_empty_report_states_what_will_appear(client):
-    assert "Nothing to report yet" in text(client.get("/reports"))
-
-
-def test_days_without_calls_are_stated(app, client):
-    app.call(1, ago(86400 * 30))
-    assert "No calls in this period" in text(client.get("/reports?range=today"))
-
-
-@pytest.mark.parametrize("query", ["from=x&to=y", "range=nonsense", "from=0001-01-01", "from=2026-02-30"])
-def test_invalid_parameters_still_show_a_report(app, client, query):
-    app.call(1, ago(60))
-    assert client.get(f"/reports?{query}").status_code == 200
+    assert "No calls in this period" in text(client.get("/reports?range=yesterday"))
+    for query in ("from=x&to=y", "range=nonsense", "from=0001-01-01", "from=2026-02-30"):
+        assert client.get(f"/reports?{query}").status_code == 200, query
 
 
 def test_today_is_compared_up_to_the_same_minute(app):

@@ -202,63 +202,46 @@ def test_each_new_message_is_one_event_for_programs(app):
 
 
 def test_thread_paging_has_no_gaps_or_duplicates_at_equal_times(app, client):
+    sms = {"created_at": "2026-09-02 09:00:00", "message": "x", "type": "I", "to": RECEIVER}
     for number in range(1, 121):
-        app.put(
-            "sms",
-            {
-                "id": number,
-                "created_at": "2026-09-02 09:00:00",
-                "message": "x",
-                "type": "I",
-                "from": f"4477009{number:05}",
-                "to": RECEIVER,
-            },
-        )
-    with app.mirror_db.read() as connection:
-        page = messages.list_threads(connection, app.context.phone_numbers, size=50)
-        found = [row["contact"] for row in page.rows]
-        while page.next:
-            page = messages.list_threads(connection, app.context.phone_numbers, cursor=page.next, size=50)
-            found += [row["contact"] for row in page.rows]
+        app.put("sms", {**sms, "id": number, "from": f"4477009{number:05}"})
+    found, path = [], "/messages"
+    while path:
+        page = client.get(path).text
+        found += re.findall(r'href="/messages\?with=(\d+)"', page)
+        older = re.search(r'href="([^"]+)">Older conversations', page)
+        path = unescape(older[1]) if older else ""
     assert len(found) == len(set(found)) == 120
 
 
-def test_a_thread_is_found_by_text_number_and_name(app, client):
-    app.put("contacts", {"id": 1, "first_name": "Greta", "last_name": "Lindqvist", "tel": SENDER})
-    add_events(app, Event("e", "2026-09-02 09:00:01", "The green door"))
-    for find in ("green", "07700 900101", "lindq"):
-        assert "The green door" in text(client.get(f"/messages?find={find}"))
-    assert "Nothing found" in text(client.get("/messages?find=blue"))
-
-
-@pytest.mark.parametrize("find", ["+447700900153", "0044 7700 900153", "447700900153", "07700 900153"])
-def test_a_national_number_is_found_by_its_international_forms(app, find):
+def test_a_national_number_is_found_by_its_international_forms(app):
     app.restart(dashboard__country="GB")
     at, client = clock.utc_text(), app.log_in(BOB)
     app.put("sms", {"id": 1, "created_at": at, "from": "07700900153", "to": RECEIVER, "message": "Hi"})
     app.put("faxes", {"id": 2, "created_at": at, "from": "07700900153", "to": RECEIVER, "pages": 1})
-    for path in ("/messages", "/messages/faxes"):
-        assert "07700 900153" in text(client.get(path, params={"find": find})), path
-    palette = client.get("/palette", params={"q": find, "more": "1"}).text
-    assert "/messages?with=07700900153" in palette
-    assert "/messages/faxes?find=07700900153" in palette
-    for collection in ("sms", "faxes"):
-        page = client.get(f"/account/{collection}", params={"q": find})
-        assert "07700 900153" in text(page), collection
+    for find in ("+447700900153", "0044 7700 900153", "07700 900153"):
+        for path in ("/messages", "/messages/faxes"):
+            assert "07700 900153" in text(client.get(path, params={"find": find})), (path, find)
+        palette = client.get("/palette", params={"q": find, "more": "1"}).text
+        assert "/messages?with=07700900153" in palette
+        assert "/messages/faxes?find=07700900153" in palette
+        for collection in ("sms", "faxes"):
+            page = client.get(f"/account/{collection}", params={"q": find})
+            assert "07700 900153" in text(page), collection
 
 
-@pytest.mark.parametrize("find", ["ünï", "ÜNÏ", "UNI", "üni", "ÜNI"])
-def test_a_search_ignores_case_and_accents(app, find):
+def test_a_search_ignores_case_and_accents(app):
     at, client = clock.utc_text(), app.log_in(BOB)
     app.put("sms", {"id": 1, "created_at": at, "from": "Ünïcödé", "to": RECEIVER, "message": "Hi"})
     app.put("sms", {"id": 2, "created_at": at, "from": SENDER, "to": RECEIVER, "message": "Hallo Ünïtas"})
     app.put("contacts", {"id": 1, "first_name": "Ünï", "last_name": "Lindqvist", "tel": "447700900103"})
     app.put("faxes", {"id": 2, "created_at": at, "from": "447700900103", "to": RECEIVER, "pages": 1})
-    found = client.get("/messages", params={"find": find}).text
-    assert "Ünïcödé" in found
-    assert "Hallo Ünïtas" in found
-    assert "Lindqvist" in client.get("/contacts", params={"find": find}).text
-    assert "07700 900103" in text(client.get("/messages/faxes", params={"find": find}))
+    for find in ("ünï", "ÜNÏ", "UNI"):
+        found = client.get("/messages", params={"find": find}).text
+        assert "Ünïcödé" in found
+        assert "Hallo Ünïtas" in found
+        assert "Lindqvist" in client.get("/contacts", params={"find": find}).text
+        assert "07700 900103" in text(client.get("/messages/faxes", params={"find": find}))
 
 
 def test_agents_limited_to_own_calls_see_no_messages(own_calls_only):
