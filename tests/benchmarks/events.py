@@ -127,7 +127,7 @@ def measure_readers(options: Options) -> list[Figure]:
     events = SMALL_EVENTS if options.is_small else EVENTS
     numbers = count()
     delays: dict[str, list[list[float]]] = {PRODUCT: [], WITHOUT: []}
-    with streams.run_pages(PAGES, options.program) as (product, selector):
+    with streams.run_pages(PAGES) as (product, selector):
         keys = [add_key(product) for _ in range(0, READERS, READERS_OF_KEY)]
 
         def post() -> list[float]:
@@ -171,7 +171,7 @@ def measure_deliveries(options: Options) -> list[Figure]:
     rounds, events = (SMALL_ROUNDS, SMALL_EVENTS) if options.is_small else (ROUNDS, EVENTS)
     receivers, delays, numbers = Receivers(), list[list[float]](), count()
     with tempfile.TemporaryDirectory(prefix="switchroom-bench-") as folder:
-        product = Product(Path(folder) / "data", program=options.program, outgoing__allow_hosts="127.0.0.1")
+        product = Product(Path(folder) / "data", outgoing__allow_hosts="127.0.0.1")
         try:
             for number, url in enumerate(receivers.list_urls()):
                 added = product.command("events", "add", f"{number}", url, "--kinds", "call.ringing")
@@ -203,7 +203,7 @@ def measure_deliveries(options: Options) -> list[Figure]:
 
 def measure_calls(options: Options) -> list[Figure]:
     (rows,) = options.rows[-1:] or BENCHMARK.rows
-    product = run_product(get_data_dir(rows), options.program)
+    product = run_product(get_data_dir(rows))
     try:
         client = Requests(product.port or 0, {"X-Auth-Token": add_key(product)}, product.worker)
         client.get(CALLS_PATH)
@@ -219,11 +219,5 @@ def measure_calls(options: Options) -> list[Figure]:
 BENCHMARK = Benchmark(
     title="Events for programs, and a page of 500 calls",
     measure=measure,
-    minutes=10,
     rows=(1_000_000,),
-    remarks=(
-        f"Rounds of {EVENTS} webhooks, four a second, beside {PAGES} open pages. In every second round "
-        f"{READERS} programs wait for events. The page of calls is that of the own API, over HTTP. The "
-        "time of an outgoing webhook ends when its receiver has the request."
-    ),
 )

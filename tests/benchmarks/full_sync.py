@@ -20,7 +20,6 @@ from pathlib import Path
 from tests.benchmarks.tools.benchmark import (
     PRODUCT,
     Benchmark,
-    Bound,
     Figure,
     Goal,
     Options,
@@ -29,15 +28,10 @@ from tests.benchmarks.tools.benchmark import (
 )
 from tests.benchmarks.tools.data_dirs import run_platform
 from tests.benchmarks.tools.processes import Run, run_process
-from tests.support.harness import ROOT
 
 MIXES = ("office", "strangers")
 ROUNDS, DLT_ROUNDS = 3, 2
 LOOP, DLT = "a minimal loop, indexes after", "dlt"
-NO_DLT = (
-    "not installed. Run `python -m venv build/dlt && build/dlt/bin/pip install 'dlt[sqlalchemy]'`, "
-    "or name its Python by `--dlt`."
-)
 
 
 def measure(options: Options) -> list[Figure]:
@@ -47,15 +41,13 @@ def measure(options: Options) -> list[Figure]:
 
 
 def _measure_mix(options: Options, rows: int, mix: str) -> list[Figure]:
-    dlt = Path(ROOT, options.dlt) if options.dlt else None
-    has_dlt = dlt is not None and dlt.exists() and not options.is_small
     with run_platform(rows, mix) as url:
-        product = [sys.executable, *_make_product(options.program), url]
+        product = [sys.executable, "-m", "tests.benchmarks.tools.product_sync", url]
         loop = [sys.executable, "-m", "tests.benchmarks.peers.bare_loop", url]
         commands = {PRODUCT: (product, "mirror.db"), LOOP: (loop, "mirror.db")}
-        if has_dlt:
+        if options.dlt is not None:
             script = str(Path(__file__).parent / "peers" / "dlt_sync.py")
-            commands[DLT] = ([str(dlt), script, url], "dlt.db")
+            commands[DLT] = ([options.dlt, script, url], "dlt.db")
         stages: list[dict[str, float]] = []
         peaks: dict[str, list[float]] = {name: [] for name in commands}
         work: dict[str, list[float]] = {name: [] for name in commands}
@@ -72,16 +64,14 @@ def _measure_mix(options: Options, rows: int, mix: str) -> list[Figure]:
 
             return run
 
-        rounds = 1 if options.is_small else DLT_ROUNDS if has_dlt else ROUNDS
+        rounds = 1 if options.is_small else DLT_ROUNDS if options.dlt else ROUNDS
         rates = alternate(rounds, {name: make_contender(name) for name in commands})
-    missing = {} if has_dlt else {DLT: NO_DLT}
     work_of_rows = {**work, PRODUCT: [stage["rows, CPU"] / rows * 100_000 for stage in stages]}
     return [
         make_figure(
             f"{mix}: until every call is searchable",
             "rows per second",
             {**rates, PRODUCT: [rows / stage["searchable"] for stage in stages]},
-            missing=missing,
             goals=(Goal(0.3, LOOP, is_minimum=True), Goal(1.0, DLT, is_minimum=True)),
             size=rows,
         ),
@@ -89,7 +79,6 @@ def _measure_mix(options: Options, rows: int, mix: str) -> list[Figure]:
             f"{mix}: until all rows are stored",
             "rows per second",
             {**rates, PRODUCT: [rows / stage["rows"] for stage in stages]},
-            missing=missing,
             goals=(Goal(0.9, LOOP, is_minimum=True),),
             size=rows,
         ),
@@ -97,24 +86,16 @@ def _measure_mix(options: Options, rows: int, mix: str) -> list[Figure]:
             f"{mix}: CPU until every call is searchable",
             "CPU seconds per 100,000 rows",
             work,
-            missing=missing,
             size=rows,
         ),
         make_figure(
             f"{mix}: CPU until all rows are stored",
             "CPU seconds per 100,000 rows",
             work_of_rows,
-            missing=missing,
             size=rows,
         ),
-        make_figure(f"{mix}: peak memory", "MB", peaks, missing=missing, goals=(Goal(200),), size=rows),
+        make_figure(f"{mix}: peak memory", "MB", peaks, goals=(Goal(200),), size=rows),
     ]
-
-
-def _make_product(program: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the arguments of Python that run the stages, with the slowdown of `program` if it has one."""
-    module = "tests.benchmarks.tools.product_sync"
-    return ("-m", module, "--plants", program[-1]) if program[0] == "-m" else ("-m", module)
 
 
 def _run(command: list[str], file: str, rows: int) -> tuple[Run, str]:
@@ -134,12 +115,6 @@ def _run(command: list[str], file: str, rows: int) -> tuple[Run, str]:
 BENCHMARK = Benchmark(
     title="Initial sync of CDRs until every call is assembled and searchable",
     measure=measure,
-    minutes=8,
     rows=(100_000,),
-    bounds=(Bound("office: until all rows are stored", Goal(0.12, LOOP, is_minimum=True), "slow_sync"),),
-    remarks=(
-        "Whole processes, their start included. The minimal loop and dlt only store rows. On the account of "
-        "strangers no number repeats, names are in several scripts, a tenth of the CDRs name the one before "
-        "as parent, and one in twenty has notes. `--rows 1000000` runs the size of the goal."
-    ),
+    bounds={"office: until all rows are stored": Goal(0.12, LOOP, is_minimum=True)},
 )

@@ -56,12 +56,12 @@ def _measure_size(rows: int, options: Options) -> list[Figure]:
     parts = json.loads((data_dir / PARTS).read_text())
     figures = [Figure("sync of a record", "CPU µs", [parts["sync, CPU"] / rows * 1e6], size=rows)]
     out = data_dir / "growth.csv"
-    export = exports.make_export(data_dir, options.program, out, "csv")
+    export = exports.make_export(data_dir, out, "csv")
     runs = [export() for _ in range(3)]
     figures.append(Figure("CSV of a record", "CPU µs", [run.cpu / rows * 1e6 for run in runs], size=rows))
     out.unlink()
     with ExitStack() as stack:
-        product = run_product(data_dir, options.program)
+        product = run_product(data_dir)
         stack.callback(product.stop)
         cookie = log_in(product, f"growth{time.time_ns()}@example.com")
         worker = read_family(product.pid)[-1]
@@ -88,9 +88,5 @@ def _measure_webhooks(product: Product, worker: int) -> float:
 BENCHMARK = Benchmark(
     title="Cost as data grows",
     measure=measure,
-    minutes=10,
     rows=SIZES,
-    remarks=(
-        f"`--rows 10000,100000,1000000,{LARGEST}` adds the largest size; sizes without a figure were not run."
-    ),
 )

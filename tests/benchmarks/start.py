@@ -19,7 +19,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from tests.benchmarks.tools import load
-from tests.benchmarks.tools.benchmark import PRODUCT, Benchmark, Bound, Figure, Goal, Options, make_figure
+from tests.benchmarks.tools.benchmark import PRODUCT, Benchmark, Figure, Goal, Options, make_figure
 from tests.benchmarks.tools.data_dirs import get_data_dir, run_product
 from tests.benchmarks.tools.processes import (
     drop_from_page_cache,
@@ -46,7 +46,7 @@ def measure(options: Options) -> list[Figure]:
     peer: list[float] = []
     receiver: list[float] = []
     replaced: list[float] = []
-    product = run_product(data_dir, options.program)
+    product = run_product(data_dir)
     try:
         memory = read_memory(read_family(product.pid))
         for number in range(SMALL_ROUNDS if options.is_small else ROUNDS):
@@ -140,12 +140,6 @@ def _count_requests(simulator: Simulator) -> int:
 BENCHMARK = Benchmark(
     title="Start after a crash, idle memory, idle work",
     measure=measure,
-    minutes=3,
     rows=(1_000_000,),
-    bounds=(Bound("start to ready after a kill, files cached", Goal(15, IMPORTS), "slow_start"),),
-    remarks=(
-        "The processes are killed after webhooks that the mirror has not stored yet. Memory is the "
-        "proportional set size (PSS) of supervisor and worker. Idle means: no calls, no pages, no webhooks "
-        "for a minute."
-    ),
+    bounds={"start to ready after a kill, files cached": Goal(15, IMPORTS)},
 )

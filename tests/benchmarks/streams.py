@@ -15,11 +15,12 @@ import urllib.parse
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 
 from integration.live.stream import MAX_STREAMS_PER_BROWSER
 from tests.benchmarks.tools import load
-from tests.benchmarks.tools.benchmark import PROGRAM, Benchmark, Figure, Goal, Options
+from tests.benchmarks.tools.benchmark import Benchmark, Figure, Goal, Options
 from tests.support.harness import Product
 
 PASSWORD = "a long enough password"
@@ -44,12 +45,10 @@ def log_in(product: Product, email: str) -> str:
 
 
 @contextmanager
-def run_pages(
-    dashboards: int, program: tuple[str, ...] = PROGRAM
-) -> Iterator[tuple[Product, selectors.BaseSelector]]:
+def run_pages(dashboards: int, **settings: str) -> Iterator[tuple[Product, selectors.BaseSelector]]:
     """Run the product with open pages. Yields it, and a selector with the socket of each stream."""
     with tempfile.TemporaryDirectory(prefix="switchroom-bench-") as folder:
-        product = Product(Path(folder) / "data", program=program)
+        product = Product(Path(folder) / "data", **settings)
         selector = selectors.DefaultSelector()
         try:
             cookie = ""
@@ -68,19 +67,6 @@ def run_pages(
             for key in list(selector.get_map().values()):
                 key.fileobj.close()  # type: ignore[union-attr]
             product.stop()
-
-
-def measure(events: int, dashboards: int, program: tuple[str, ...] = PROGRAM) -> list[float]:
-    """Return the delay, in seconds, of each webhook in each stream.
-
-    A delay is infinite if the stream did not receive the call.
-    """
-    with run_pages(dashboards, program) as (product, selector):
-        return [
-            delay
-            for number in range(events)
-            for delay in post_event(selector, product, load.body(5 * number + 1), dashboards)
-        ]
 
 
 def post_event(
@@ -113,10 +99,15 @@ def post_event(
     return [*delays.values(), *[float("inf")] * (dashboards - len(delays))]
 
 
-def measure_figures(options: Options) -> list[Figure]:
-    delays = measure(ROUNDS * EVENTS, DASHBOARDS, options.program)
-    size = EVENTS * DASHBOARDS
-    rounds = [sorted(delays[begin : begin + size]) for begin in range(0, len(delays), size)]
+def measure(_options: Options) -> list[Figure]:
+    with run_pages(DASHBOARDS) as (product, selector):
+        numbers = count()
+
+        def post_events() -> list[float]:
+            bodies = [load.body(5 * next(numbers) + 1) for _ in range(EVENTS)]
+            return [one for body in bodies for one in post_event(selector, product, body, DASHBOARDS)]
+
+        rounds = [sorted(post_events()) for _ in range(ROUNDS)]
     percentiles = {"p50": (0.5, 50), "p99": (0.99, 200)}
     return [
         Figure(
@@ -131,7 +122,5 @@ def measure_figures(options: Options) -> list[Figure]:
 
 BENCHMARK = Benchmark(
     title="From a webhook to the changed row in 100 open pages",
-    measure=measure_figures,
-    minutes=0.5,
-    remarks=f"{ROUNDS} rounds of {EVENTS} events, one after the other. Each page is a live stream over HTTP.",
+    measure=measure,
 )

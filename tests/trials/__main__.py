@@ -1,11 +1,10 @@
 """Trials: long tests of promises under failures.
 
-`python -m tests.trials [--short [--visitor]] [--promises] [NAME [--long] [OPTION …]]`
+`python -m tests.trials [--short [--visitor]] [NAME [--long] [OPTION …]]`
 
-A name runs that trial: `python -m tests.trials crash --kills 50`; `--long` runs its long form, which
-continues after an interruption. `--short` runs all trials in their short forms, each with its planted bug as
-well. With `--visitor` another program opens and closes the databases beside each trial. `--promises` writes
-the results of the long forms into docs/promises.md.
+A name runs that trial: `python -m tests.trials crash --kills 50`; `--long` runs its long form, whose results
+are in tests/trials/results. `--short` runs all trials in their short forms, each with its planted bug as
+well. With `--visitor` another program opens and closes the databases beside each trial.
 """
 
 from __future__ import annotations
@@ -15,10 +14,9 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 
-from tests.trials import long_form
-from tests.trials.promises_page import write_results
-from tests.trials.storage.damaged import Damaged
+from integration import __version__
 from tests.trials.storage.disk_full import FullDisk
 from tests.trials.storage.interrupted_downloads import Files
 from tests.trials.storage.ioerror import SyncFailure
@@ -27,7 +25,6 @@ from tests.trials.storage.powercut import PowerCut
 from tests.trials.storage.visitor import Visitor
 from tests.trials.surfaces.canaries import Canaries
 from tests.trials.surfaces.contract import Contract
-from tests.trials.surfaces.libreoffice import LibreOffice
 from tests.trials.surfaces.slow import Slow
 from tests.trials.surfaces.soak import Soak
 from tests.trials.sync.clocks import Clocks
@@ -45,10 +42,9 @@ from tests.trials.upkeep.zones import Zones
 from tests.trials.webhooks.bodies import Bodies
 from tests.trials.webhooks.burst import Burst
 from tests.trials.webhooks.crash import Crash
-from tests.trials.webhooks.duplicates import Duplicates
+from tests.trials.webhooks.deliveries import Deliveries
 from tests.trials.webhooks.events import Events
 from tests.trials.webhooks.lost import Lost
-from tests.trials.webhooks.order import Order
 
 TRIALS: tuple[type[Trial], ...] = (
     Crash,
@@ -60,16 +56,14 @@ TRIALS: tuple[type[Trial], ...] = (
     Messages,
     DayOffline,
     Files,
-    Order,
     Drift,
     Clocks,
     Locked,
     FullDisk,
     SyncFailure,
     PowerCut,
-    Damaged,
     Visitor,
-    Duplicates,
+    Deliveries,
     Bodies,
     Canaries,
     Burst,
@@ -80,7 +74,6 @@ TRIALS: tuple[type[Trial], ...] = (
     Single,
     Soak,
     Slow,
-    LibreOffice,
 )
 SHORT = tuple((trial, shlex.split(options)) for trial in TRIALS for options in trial.short)
 
@@ -127,15 +120,32 @@ def _run_short(trial: tuple[str, list[str]]) -> tuple[float, str, bool]:
     return time.monotonic() - begun, command, done.returncode == 0
 
 
+def _run_long(trial: type[Trial]) -> int:
+    """Run the rounds of the long form, each with a seed of its own, then the planted bugs.
+
+    Returns the number of failed rounds.
+    """
+    rounds = [f"{line} --seed {number}" for number, line in enumerate(trial.long, 1)]
+    rounds += [line for line in trial.short if "--seed-bug" in line]
+    begun, failed = time.monotonic(), 0
+    for line in rounds:
+        print(f"-- {trial.name} {line}", flush=True)
+        command = [sys.executable, "-m", "tests.trials", trial.name, *shlex.split(line)]
+        failed += subprocess.run(command, check=False).returncode != 0
+    minutes = (time.monotonic() - begun) / 60
+    print(
+        f"{trial.name}: {failed} of {len(rounds)} rounds failed in {minutes:.1f} min,"
+        f" {datetime.now(UTC):%Y-%m-%d}, {__version__}"
+    )
+    return failed
+
+
 def main(arguments: list[str]) -> int:
     if arguments[:1] == ["--short"] and arguments[1:] in ([], ["--visitor"]):
         return _run_all_short(arguments[1:])
-    if arguments == ["--promises"]:
-        write_results(TRIALS)
-        return 0
     for trial in TRIALS:
-        if arguments[:2] == [trial.name, "--long"]:
-            return long_form.run(trial, arguments[2:])
+        if arguments == [trial.name, "--long"]:
+            return _run_long(trial)
         if arguments[:1] == [trial.name]:
             return trial.main(arguments[1:])
     lines = [f"    {trial.name:13} {(trial.__doc__ or '').splitlines()[0]}" for trial in TRIALS]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import logging
 import os
 import resource
@@ -12,7 +11,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from itertools import count
@@ -22,12 +21,13 @@ from unittest import mock
 
 from integration.simulator import embed
 from tests.support.harness import Process, Product, Simulator, wait_for
-from tests.trials.long_form import NOT_RUN, LongForm
 from tests.trials.tools import databases, seeded_bug
 from tests.trials.tools.local_mirror import LocalMirror, last_friday_evening
 from tests.trials.tools.local_product import LocalProduct
 from tests.trials.tools.moved_clock import MovedClock
+from tests.trials.tools.recorded_platform import RecordedPlatform
 
+Platform = Simulator | embed.Simulator | RecordedPlatform
 NO_TRAFFIC = ("--seed", "5", "--no-traffic")
 
 
@@ -50,8 +50,10 @@ class Trial:
     """Functions of `tools/seeded_bug.py` that are no bugs: the product always runs with them."""
     short: ClassVar[tuple[str, ...]] = ("", "--seed-bug")
     """Options of the runs of `--short`."""
-    long: ClassVar[LongForm] = LongForm()
-    """Rounds of `--long`, and what docs/promises.md states about them."""
+    promises: ClassVar[tuple[str, ...]]
+    """Numbers in docs/promises.md."""
+    long: ClassVar[tuple[str, ...]] = ("",)
+    """Options of the rounds of `--long`."""
     mostly_waits: ClassVar[bool] = False
     """Whether its runs need little CPU time for their duration. `--short` runs them beside two others."""
     expects_errors: ClassVar[bool] = False
@@ -62,10 +64,6 @@ class Trial:
         self.is_seeded: bool = options.seed_bug
         self.failures: list[str] = []
         self.figures: list[str] = []
-        self.sums: dict[str, int] = {}
-        """Figures that are added over the rounds of a long form, such as kills."""
-        self.highest: dict[str, float] = {}
-        """Figures of which the highest of all rounds counts, such as the slowest restart."""
         self.cleanup = ExitStack()
         self._products: list[Product] = []
         self._visited: set[Path] = set()
@@ -94,7 +92,6 @@ class Trial:
             action="store_true",
             help="another program opens and closes the databases of each product that runs as a process",
         )
-        parser.add_argument("--report", type=Path, help="file to which the result is added, a line of JSON")
         cls.add_options(parser)
         return cls(parser.parse_args(arguments)).run()
 
@@ -110,8 +107,6 @@ class Trial:
                 phase()
         print(f"{self.name}: {'; '.join(self.figures)}")
         print(f"{self.name}: {len(self.failures)} checks failed")
-        if self.options.report is not None:
-            self._write_report(self.options.report)
         if not self.is_seeded:
             return int(bool(self.failures))
         missed = [
@@ -120,11 +115,6 @@ class Trial:
         bugs = ", ".join(self.bugs)
         print(f"{self.name}: {bugs} NOT detected: {missed}" if missed else f"{self.name}: {bugs} detected")
         return int(bool(missed))
-
-    def _write_report(self, path: Path) -> None:
-        names = ("failures", "figures", "sums", "highest")
-        with open(path, "a") as file:
-            file.write(json.dumps({name: getattr(self, name) for name in names}) + "\n")
 
     def boot(self) -> None:
         """Start simulator and product."""
@@ -152,12 +142,6 @@ class Trial:
         """Record a failed check unless `condition` becomes true within `seconds`."""
         holds = until(condition, seconds)
         self.verify(holds, promise if isinstance(promise, str) else "" if holds else promise())
-
-    def skip(self, part: str) -> None:
-        """State that `part` cannot be tried on this machine. Ends a long form without a result."""
-        print(f"{self.name}: NOT TRIED: {part}", flush=True)
-        if self.options.report is not None:
-            raise SystemExit(NOT_RUN)
 
     def verify_applied(self, data_dir: Path, seconds: float = 240.0) -> None:
         self.verify_soon(lambda: not databases.count_unapplied(data_dir), "every event is applied", seconds)
@@ -202,6 +186,16 @@ class Trial:
         self.cleanup.callback(process.stop)
         return process
 
+    def make_program(self, *plants: str) -> tuple[str, ...]:
+        """Return the arguments of Python that run the product with all plants."""
+        return seeded_bug.make_program((*self.plants, *plants, *(self.bugs if self.is_seeded else ())))
+
+    def start_serve(self, environment: Mapping[str, str]) -> Process:
+        """Start `serve`, which may refuse to start. It is killed at the end of the trial."""
+        run = Process([sys.executable, *self.make_program(), "serve"], environment)
+        self.cleanup.callback(run.kill)
+        return run
+
     def start_simulator(self, *options: str, history: int | None = None) -> Simulator:
         """Start the simulator as a process.
 
@@ -213,22 +207,15 @@ class Trial:
         self.cleanup.callback(simulator.stop)
         return simulator
 
-    def start_product(
-        self, data_dir: Path, simulator: Simulator | embed.Simulator | None = None, **settings: Any
-    ) -> Product:
+    def start_product(self, data_dir: Path, platform: Platform | None = None, **settings: Any) -> Product:
         """Start the product as a process.
 
         At the end of the trial it is stopped and checked, unless the trial has stopped or killed it.
         """
-        plants = (*self.plants, *(self.bugs if self.is_seeded else ()))
-        settings.setdefault("program", seeded_bug.make_program(plants))
+        settings.setdefault("program", self.make_program())
         settings.setdefault("sync__max_requests_per_minute", "60000")
-        if isinstance(simulator, Simulator):
-            user_id, api_key = simulator.user_id, simulator.api_key
-        elif simulator is not None:
-            user_id, api_key = str(simulator.admin.id), simulator.admin.api_key
-        if simulator is not None:
-            settings |= {"base_url": simulator.url, "user_id": user_id, "api_key": api_key}
+        if platform is not None:
+            settings |= zip(("base_url", "user_id", "api_key"), get_account(platform), strict=True)
         product = Product(data_dir, **settings)
         if not self._products:
             self.cleanup.callback(self._stop_products)
@@ -257,18 +244,11 @@ class Trial:
         for product in list(self._products):
             self.stop_product(product)
 
-    @contextmanager
-    def embed_simulator(self, cdrs: int, start_at: float | None = None) -> Iterator[embed.Simulator]:
+    def embed_simulator(self, cdrs: int) -> embed.Simulator:
         """Run the simulator in this process."""
-        simulator = embed.start(
-            seed=self.options.seed,
-            cdrs=cdrs,
-            start_at=last_friday_evening() if start_at is None else start_at,
-        )
-        try:
-            yield simulator
-        finally:
-            simulator.stop()
+        simulator = embed.start(seed=self.options.seed, cdrs=cdrs, start_at=last_friday_evening())
+        self.cleanup.callback(simulator.stop)
+        return simulator
 
     @contextmanager
     def open_mirror(
@@ -283,37 +263,31 @@ class Trial:
             mirror.close()
 
     @contextmanager
-    def open_simulated_mirror(self, cdrs: int, **settings: str) -> Iterator[LocalMirror]:
-        """Open a mirror of a new simulator in this process."""
-        with self.embed_simulator(cdrs) as simulator, self.open_mirror(simulator, **settings) as mirror:
-            yield mirror
-
-    @contextmanager
     def run_product(
-        self, base_url: str, user_id: str, api_key: str, moved: MovedClock, **settings: str
+        self, platform: Platform, *, wall: float = 0.0, **settings: str
     ) -> Iterator[LocalProduct]:
-        """Run the product in this process, after its initial sync."""
+        """Run the product in this process, after its initial sync.
+
+        The trial moves its clock, which at first differs by `wall` seconds from that of the platform.
+        """
         self.plant()
         logging.disable(logging.CRITICAL)  # Failures that the trial causes would fill pages.
-        product = LocalProduct(self.make_folder(), moved, base_url, user_id, api_key, **settings)
-        try:
-            product.await_initial_sync()
-            yield product
-        finally:
-            product.stop()
-            logging.disable(logging.NOTSET)
+        with MovedClock() as moved:
+            moved.set_wall(wall)
+            product = LocalProduct(self.make_folder(), moved, *get_account(platform), **settings)
+            try:
+                product.await_initial_sync()
+                yield product
+            finally:
+                product.stop()
+                logging.disable(logging.NOTSET)
 
-    @contextmanager
-    def run_simulated_product(self, cdrs: int) -> Iterator[tuple[LocalProduct, embed.Simulator]]:
-        """Run simulator and product in this process, connected by webhooks."""
-        with MovedClock() as moved, self.embed_simulator(cdrs) as simulator:
-            admin = simulator.admin
-            with self.run_product(simulator.url, str(admin.id), admin.api_key, moved) as product:
-                simulator.context.webhook_sender.url = product.webhook_url
-                try:
-                    yield product, simulator
-                finally:
-                    simulator.context.webhook_sender.url = None
+
+def get_account(platform: Platform) -> tuple[str, str, str]:
+    """Return base URL, user id and API key."""
+    if isinstance(platform, embed.Simulator):
+        return platform.url, str(platform.admin.id), platform.admin.api_key
+    return platform.url, platform.user_id, platform.api_key
 
 
 def until(condition: Callable[[], Any], seconds: float = 240.0) -> bool:

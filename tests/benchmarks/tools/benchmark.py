@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 PRODUCT = "Switchroom"
-PROGRAM = ("app.py",)
-"""Arguments of Python that run the product."""
 
 
 @dataclass(frozen=True)
@@ -51,17 +48,12 @@ class Figure:
     unit: str
     values: Sequence[float]
     peers: Mapping[str, Sequence[float]] = field(default_factory=dict)
-    missing: Mapping[str, str] = field(default_factory=dict)
-    """Peers that could not be measured, with the reason and the remedy."""
     goals: Sequence[Goal] = ()
     size: int | None = None
     """Number of records, None if the figure has none."""
 
     def spread(self) -> Spread:
         return make_spread(self.values)
-
-    def peer_spread(self, peer: str) -> Spread:
-        return make_spread(self.peers[peer])
 
     def ratio(self, peer: str) -> Spread:
         """Return the product's measurements divided by those of a peer in the same round."""
@@ -73,34 +65,34 @@ class Figure:
             return goal.is_met(self.spread().median)
         return goal.is_met(self.ratio(goal.peer).median) if goal.peer in self.peers else None
 
-    def to_json(self) -> dict[str, Any]:
-        return dataclasses.asdict(self)
-
-    @classmethod
-    def from_json(cls, data: dict[str, Any]) -> Figure:
-        return cls(**{**data, "goals": [Goal(**goal) for goal in data["goals"]]})
+    def describe(self) -> str:
+        """Return a row of a Markdown table."""
+        peers = [
+            f"{peer}: {make_spread(values).describe()}, ratio {self.ratio(peer).describe()}"
+            for peer, values in self.peers.items()
+        ]
+        verdicts = {True: "met", False: "**missed**", None: "not compared"}
+        goals = [f"{goal.describe()}: {verdicts[self.compare(goal)]}" for goal in self.goals]
+        size = f"{self.size:,}" if self.size else "–"
+        cells = (
+            f"{self.name}, {self.unit}",
+            size,
+            self.spread().describe(),
+            "<br>".join(peers),
+            "<br>".join(goals),
+        )
+        return f"| {' | '.join(cell or '–' for cell in cells)} |"
 
 
 @dataclass(frozen=True)
 class Options:
-    """Sizes of a run, and the program that is measured."""
+    """Sizes of a run, and a Python that has dlt."""
 
     rows: tuple[int, ...] = ()
     """Numbers of records, empty for the benchmark's own."""
     dlt: str | None = None
-    program: tuple[str, ...] = PROGRAM
     is_small: bool = False
     """Whether few rounds suffice, as in the check of CI."""
-
-
-@dataclass(frozen=True)
-class Bound:
-    """Generous limit of a ratio that CI checks, and the slowdown that must exceed it."""
-
-    figure: str
-    goal: Goal
-    slowdown: str
-    """Function of `tests/trials/tools/slowdowns.py`."""
 
 
 @dataclass(frozen=True)
@@ -114,15 +106,20 @@ class Benchmark:
 
     title: str
     measure: Callable[[Options], list[Figure]]
-    minutes: float
-    """Duration on two quiet cores at the default size."""
     rows: tuple[int, ...] = ()
     """Default numbers of records."""
-    remarks: str = ""
-    """Paragraph of the page: what is measured, from where, and what is not."""
-    bounds: tuple[Bound, ...] = ()
-    in_table: bool = True
-    """Whether it is a row of the performance table; others support a decision in the code."""
+    bounds: Mapping[str, Goal] = field(default_factory=dict)
+    """Generous limits of figures that CI checks at a small size."""
+
+    def find_exceeded(self) -> list[str]:
+        """Measure at a small size. Returns a row of each figure that exceeds its bound."""
+        rows = (self.SMALL_ROWS,) if self.rows else ()
+        figures = {figure.name: figure for figure in self.measure(Options(rows, is_small=True))}
+        return [
+            f"{goal.describe()}: {figures[name].describe()}"
+            for name, goal in self.bounds.items()
+            if not figures[name].compare(goal)
+        ]
 
 
 def alternate(rounds: int, contenders: Mapping[str, Callable[[], float]]) -> dict[str, list[float]]:

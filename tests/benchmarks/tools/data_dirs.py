@@ -22,9 +22,7 @@ from integration.mirror.page_queries.missed_calls import CountingRules
 from integration.mirror.schema import open_mirror
 from integration.workspace.callback_following import update_from_mirror
 from integration.workspace.opening_hours import load_rules
-from tests.benchmarks.tools.benchmark import PROGRAM
 from tests.support.harness import NOWHERE, ROOT, Process, Product, wait_for
-from tests.trials.long_form import get_commit
 from tests.trials.tools.databases import query_number
 
 FOLDER = ROOT / "build" / "benchmarks"
@@ -65,12 +63,12 @@ def make_environment(data_dir: Path, url: str = NOWHERE) -> dict[str, str]:
     }
 
 
-def run_product(data_dir: Path, program: tuple[str, ...] = PROGRAM) -> Product:
+def run_product(data_dir: Path) -> Product:
     """Start `switchroom serve` without a platform, and wait until nothing is due to be computed.
 
     The calls of a directory that another commit made may be computed again, beside what is measured.
     """
-    product = Product(data_dir, program=program, recordings__download="false", dashboard__timezone=ZONE)
+    product = Product(data_dir, recordings__download="false", dashboard__timezone=ZONE)
     due = "SELECT count(*) FROM _due WHERE at <= unixepoch()"
     wait_for(lambda: not query_number(data_dir / "mirror.db", due), "the derived tables", DERIVE_SECONDS)
     return product
@@ -137,6 +135,12 @@ def get_data_dir(cdrs: int, *, without_webhooks: bool = False, of_this_commit: b
     seconds["search index, report sums and call-back list"] = time.perf_counter() - begun
     mark.write_text(json.dumps({"commit": commit, **seconds}))
     return data_dir
+
+
+def get_commit() -> str:
+    """Return the last commit of the product, empty outside a clone."""
+    git = ("git", "-C", str(ROOT), "log", "-1", "--format=%h", "--", "integration")
+    return subprocess.run(git, capture_output=True, text=True, check=False).stdout.strip()
 
 
 def _read_cpu_of_ended_children() -> float:

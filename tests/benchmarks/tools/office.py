@@ -33,47 +33,9 @@ OPENING, CLOSING = 8.0, 18.0
 LEG_SECONDS = 2
 """Seconds between the first times of two legs of a call."""
 WORDS = [
-    "invoice",
-    "delivery",
-    "address",
-    "morning",
-    "account",
-    "refund",
-    "order",
-    "window",
-    "engineer",
-    "ticket",
-    "monday",
-    "update",
-    "parcel",
-    "quote",
-    "holiday",
-    "contract",
-    "renewal",
-    "meter",
-    "reading",
-    "cancel",
-    "change",
-    "office",
-    "phone",
-    "tomorrow",
-    "return",
-    "receipt",
-    "payment",
-    "card",
-    "balance",
-    "branch",
-    "manager",
-    "service",
-    "repair",
-    "boiler",
-    "garden",
-    "fence",
-    "warranty",
-    "colour",
-    "size",
-    "stock",
-    "wholesale",
+    first + last
+    for first in ("con", "de", "in", "per", "pro", "re")
+    for last in ("ceipt", "count", "form", "livery", "mise", "tract", "voice")
 ]
 RARE_WORD = "aubergine"
 RECORDINGS_PER_RARE_WORD = 500

@@ -17,9 +17,9 @@ from urllib.parse import parse_qs, urlsplit
 import orjson
 
 from integration.core import clock
+from tests.benchmarks.tools.listing import Listing
 from tests.benchmarks.tools.office import CDRS_PER_RECORDING, Office
 from tests.benchmarks.tools.strangers import Strangers
-from tests.trials.tools.listing import Listing
 
 MIXES = {"office": Office, "strangers": Strangers}
 EMPTY = b'{"data":[],"total":0,"links":{}}'

@@ -202,14 +202,8 @@ def run_granian(app: str, environment: Mapping[str, str] | None = None, threads:
 
 
 @contextmanager
-def run_datasette(path: Path) -> Iterator[int | None]:
-    """Serve a database by Datasette.
-
-    Yields the port, None if Datasette is not installed.
-    """
-    if not (BIN / "datasette").exists():
-        yield None
-        return
+def run_datasette(path: Path) -> Iterator[int]:
+    """Serve a database by Datasette. Yields the port."""
     port = free_port()
     command = [str(BIN / "datasette"), "serve", str(path), "--port", str(port)]
     settings = {"max_returned_rows": "5000", "sql_time_limit_ms": "60000", "max_csv_mb": "0",
@@ -218,6 +212,3 @@ def run_datasette(path: Path) -> Iterator[int | None]:
         command += ["--setting", name, value]
     with run_server(command, port):
         yield port
-
-
-NO_DATASETTE = "Datasette is not installed. Run `pip install -e '.[bench]'`."

@@ -54,11 +54,4 @@ def _seconds_since_start() -> float:
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "--plants":
-        # As in the program of `tests/trials/tools/seeded_bug.py`.
-        from tests.trials.tools.seeded_bug import PLANTS
-
-        for plant in sys.argv[2].split(","):
-            PLANTS[plant](setattr)
-        del sys.argv[1:3]
     main(sys.argv[1], Path(sys.argv[2]))

@@ -10,7 +10,6 @@ from contextlib import ExitStack, closing
 
 from integration.sqlite.wal import SIZE_LIMIT_BYTES as WAL_LIMIT
 from tests.support.harness import wait_for
-from tests.trials.long_form import LongForm
 from tests.trials.tools.databases import DATABASES, find_lost, measure_wal, open_database
 from tests.trials.tools.traffic import Readers, Senders, create_access, lock_databases
 from tests.trials.trial import NO_TRAFFIC, Trial, await_sync, until
@@ -33,13 +32,7 @@ class Locked(Trial):
     name = "locked"
     bugs, symptoms = ("acknowledge_unstored",), ("lost",)
     short = ("--short", "--short --seed-bug")
-    long = LongForm(
-        promises=("P16",),
-        rounds=("",),
-        minutes=15,
-        remains="",
-        expectation="by hand: statuses, times and sizes; the senders' own list",
-    )
+    promises = ("P16",)
 
     @classmethod
     def add_options(cls, parser: argparse.ArgumentParser) -> None:

@@ -24,7 +24,6 @@ from schemathesis.core.failures import Failure, FailureGroup
 
 from integration.catalogue.shapes import OPERATORS
 from tests.support.harness import wait_for
-from tests.trials.long_form import LongForm
 from tests.trials.trial import Trial
 
 FILTER_VALUES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20)
@@ -57,13 +56,7 @@ class Contract(Trial):
     size_option, size = "--cases", 10_000
     bugs, symptoms = ("parse_limit_unchecked",), ("500",)
     short = ("--cases 175", "--cases 300 --only 'GET /cdrs' --seed-bug")
-    long = LongForm(
-        promises=("S23",),
-        rounds=("",),
-        minutes=35,
-        remains="",
-        expectation="by hand: form of errors",
-    )
+    promises = ("S23",)
 
     @classmethod
     def add_options(cls, parser: argparse.ArgumentParser) -> None:

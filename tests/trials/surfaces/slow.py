@@ -11,11 +11,8 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from integration.access import passwords
-from integration.server.slow_connections import STALL_SECONDS
 from tests.support.certificates import write_certificate
-from tests.trials.long_form import LongForm
-from tests.trials.tools.traffic import Readers, Senders, SlowClients, create_access, log_in, occupy_places
+from tests.trials.tools.traffic import Readers, Senders, SlowClients, create_access
 from tests.trials.trial import NO_TRAFFIC, Trial, allow_many_connections, await_sync, until
 
 RESPONSE_SECONDS = 1.0
@@ -25,7 +22,6 @@ COMPUTING_SECONDS = 40.0
 """Time within which all requests of slow clients must have been computed. 5.7 s were measured."""
 OPEN_PATHS = ("/webhooks/wrong", "/login", "/v1.2/login", "/setup/wrong", "/v1.2/sms", "/logout")
 """Paths that accept a body without a login."""
-PASSWORD = "quiet-lamp-seven-rivers"
 IDLE_SECONDS = 30.0
 PROBES = ("/healthz", "/readyz", "/login", "/missed")
 
@@ -35,33 +31,23 @@ class Slow(Trial):
 
     Disturbed: 300 connections send half a header; 300 announce a body and send its beginning, to each path
     that accepts one without a login; 300 request large responses and read nothing, with and without
-    credentials; two addresses announce 200 logins each; for a minute each. Eight addresses announce 40 logins
-    each, twice. 300 connections send nothing.
+    credentials; for a minute each. 300 connections send nothing.
     Over HTTP/1.1 with and without TLS; HTTP/2 is not offered (`tests/server/test_supervisor.py`).
     Checked: probes, webhooks and pages get 200 within a second, once the requests of the slow clients are
-    computed, which takes 40 s at most; the product is ready afterwards. A user of another address logs in
-    while the two announce, and one of the same addresses as soon as they hang up. While the eight announce, a
-    user of another address logs in when the first deadline has passed, and from then on. Idle connections are
-    closed within 30 s, half-sent bodies within a minute.
-    Detects: a receiver that reads the bodies of webhooks it refuses; half-sent bodies without a deadline.
+    computed, which takes 40 s at most; the product is ready afterwards. Idle connections are closed within
+    30 s. Half-sent logins of many addresses: `tests/server/test_slow_connections.py`.
+    Detects: a receiver that reads the bodies of webhooks it refuses.
     """
 
     name = "slow"
     size_option, size = "--connections", 300
-    bugs = ("read_bodies_of_refused", "keep_slow_connections")
-    symptoms = ("half bodies", "logins of many addresses")
+    bugs, symptoms = ("read_bodies_of_refused",), ("half bodies",)
     short = (
         "--short --connections 200 --seconds 2",
         "--short --connections 400 --seconds 1 --seed-bug",
     )
     mostly_waits = True
-    long = LongForm(
-        promises=("P20",),
-        rounds=("",),
-        minutes=12,
-        remains="",
-        expectation="by hand: statuses and times",
-    )
+    promises = ("P20", "S24")
 
     @classmethod
     def add_options(cls, parser: argparse.ArgumentParser) -> None:
@@ -73,7 +59,7 @@ class Slow(Trial):
         self.simulator = self.start_simulator(
             *NO_TRAFFIC, "--cdrs", "1500" if self.options.short else "20000"
         )
-        self.access = create_access(self.data_dir, passwords.hash_password(PASSWORD))
+        self.access = create_access(self.data_dir)
 
     def disturb(self) -> None:
         for context in (None,) if self.is_seeded else (None, write_certificate(self.folder, "127.0.0.1")):
@@ -99,93 +85,20 @@ class Slow(Trial):
         bodies = [
             head.format(path, port=self.product.port, url=self.product.url).encode() for path in OPEN_PATHS
         ]
-        half_login = bodies[OPEN_PATHS.index("/login")]
         self._try("half bodies", bodies[: 1 if self.is_seeded else None])
         if not self.is_seeded:
             self._try("half headers", [b"GET /calls HTTP/1.1\r\nHost: localhost\r\nX-Slow: "])
             self._try("slow readers", self._list_large_requests(), drips=False)
-            self._try_logins(half_login)
             self.verify_soon(
                 lambda: not idle.count_open(),
                 f"{self.protocol}: idle connections are closed within {IDLE_SECONDS:.0f} s",
                 max(0.0, opened_at + IDLE_SECONDS * (2 if self.options.short else 1.1) - time.monotonic()),
             )
         idle.close()
-        self._try_logins_of_many(half_login)
         self.stop_product(self.product)
 
     def _open_slow_clients(self, openings: list[bytes], count: int, **options: Any) -> SlowClients:
         return SlowClients(self.product.port, openings, count, context=self.context, **options)
-
-    def _try_logins(self, opening: bytes) -> None:
-        """Log in while two other addresses have sent the beginning of 200 logins each."""
-        kind = f"{self.protocol} half logins"
-        clients = self._open_slow_clients([opening], 400, drips=True, addresses=("127.0.0.2", "127.0.0.3"))
-        try:
-            until(self._are_responses_fast, COMPUTING_SECONDS)
-            path = self.product.webhook_path
-            senders = Senders(
-                self.product.port, path, count=2, rest=0.1, name=kind.replace(" ", "-"), context=self.context
-            )
-            logins, ends_at = [], time.monotonic() + self.options.seconds
-            while not logins or time.monotonic() < ends_at:
-                logins.append(self._log_in())
-            senders.stop()
-        finally:
-            clients.close()
-        statuses = Counter(status for status, _ in logins)
-        self.verify(
-            set(statuses) == {303}, f"{kind}: a user of another address logs in, not {dict(statuses)}"
-        )
-        hooks = senders.statuses
-        self.verify(set(hooks) == {200}, f"{kind}: webhooks get 200, not {dict(hooks)}")
-        slowest = max(senders.slowest, *(seconds for _, seconds in logins))
-        limit = RESPONSE_SECONDS * (10 if self.options.short else 1)
-        self.verify(slowest <= limit, f"{kind}: a response within {limit:.0f} s, not {slowest:.1f} s")
-        began = time.monotonic()
-        self.verify_soon(
-            lambda: self._log_in("127.0.0.2")[0] == 303, f"{kind}: their places are free after a hang-up", 10
-        )
-        self.figures.append(
-            f"{kind}: {len(logins)} logins, {len(senders.responses)} webhooks, slowest {slowest:.2f} s, "
-            f"a login from their address {time.monotonic() - began:.2f} s after the hang-up"
-        )
-
-    def _try_logins_of_many(self, opening: bytes) -> None:
-        """Log in when the deadlines of half logins that occupy all places have passed."""
-        kind = f"{self.protocol} logins of many addresses"
-        clients: list[SlowClients] = []
-
-        def open_clients(address: str, count: int) -> None:
-            clients.append(self._open_slow_clients([opening], count, drips=False, addresses=[address]))
-
-        try:
-            is_full = occupy_places(open_clients, lambda: self._log_in()[0] == 503)
-            self.verify(is_full, f"{kind}: they occupy all places")
-            began = time.monotonic()
-            limit = STALL_SECONDS * (1.5 if self.is_seeded else 2)
-            self.verify_soon(
-                lambda: self._log_in()[0] == 303, f"{kind}: a user logs in after {limit:.0f} s", limit
-            )
-            waited = time.monotonic() - began
-            self.verify_soon(
-                lambda: not any(one.count_open() for one in clients),
-                f"{kind}: half-sent bodies are closed within {limit:.0f} s",
-                max(0.0, limit - waited),
-            )
-            occupy_places(open_clients)
-            statuses = Counter(self._log_in()[0] for _ in range(10))
-            self.verify(
-                set(statuses) == {303}, f"{kind}: a user logs in beside a second attack, not {dict(statuses)}"
-            )
-        finally:
-            for one in clients:
-                one.close()
-        self.figures.append(f"{kind}: a login after {waited:.1f} s")
-
-    def _log_in(self, address: str = "127.0.0.1") -> tuple[int, float]:
-        """Log in with a new connection from `address`. Returns the status of the form and its seconds."""
-        return log_in(self.product.client, PASSWORD, address)
 
     def _list_large_requests(self) -> list[bytes]:
         requests: list[tuple[str, Mapping[str, str]]] = [

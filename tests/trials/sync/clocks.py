@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Callable
 from typing import Any
@@ -11,9 +10,7 @@ import requests
 
 from integration.core import clock, scheduler
 from tests.support.harness import Simulator
-from tests.trials.long_form import LongForm
 from tests.trials.tools.local_product import LocalProduct
-from tests.trials.tools.moved_clock import MovedClock
 from tests.trials.trial import Trial
 
 DAY, HOUR = 86_400.0, 3600.0
@@ -36,23 +33,11 @@ class Clocks(Trial):
 
     name = "clocks"
     bugs, symptoms = ("ignore_clock_changes",), ("returns 200",)
-    long = LongForm(
-        promises=("P15",),
-        rounds=("--all-skews",),
-        minutes=5,
-        remains="the clock is moved in the process of the product, not in the system",
-        expectation="by hand: outcomes of calls; simulator: keys",
-    )
-
-    @classmethod
-    def add_options(cls, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--all-skews", action="store_true", help="set the clock from either skew as well")
+    promises = ("P15",)
 
     def disturb(self) -> None:
         for skew in () if self.is_seeded else SKEWS:
             self._run(skew, self._try_skew)
-            if self.options.all_skews:
-                self._run(skew, self._set_clock)
         self._run(0.0, self._set_clock)
         if not self.is_seeded:
             self._run(0.0, self._send_wrong_dates)
@@ -62,13 +47,10 @@ class Clocks(Trial):
 
     def _run(self, skew: float, disturb: Callable[[], None]) -> None:
         self.simulator = self.start_simulator("--seed", str(self.options.seed), "--no-traffic", history=60)
-        with MovedClock() as moved:
-            moved.set_wall(skew)
-            platform = self.simulator
-            with self.run_product(platform.url, platform.user_id, platform.api_key, moved) as self.product:
-                platform.control("POST", "webhook", {"url": self.product.webhook_url})
-                self.browser = self.product.login()
-                disturb()
+        with self.run_product(self.simulator, wall=skew) as self.product:
+            self.simulator.control("POST", "webhook", {"url": self.product.webhook_url})
+            self.browser = self.product.login()
+            disturb()
 
     def _try_skew(self) -> None:
         where = f"clock {self.product.moved.wall_offset / HOUR:+.0f} h"

@@ -1,13 +1,9 @@
 """Library that simulates a failing disk.
 
-It replaces calls of the C library in the product's processes, and is compiled when a trial needs it. Each
-call reads a rule file, which states what fails:
-
-    sync NAME     fsync and fdatasync of files whose name begins with NAME fail with EIO, except for that of
-                  the header of a write-ahead log without content
-    room FOLDER   no file in FOLDER can grow: ENOSPC
-
-The log has a line for every sync of a file in the watched folder: `pid result path`.
+It replaces calls of the C library in the product's processes, and is compiled when a trial needs it. fsync
+and fdatasync of files whose name begins with the text of a rule file fail with EIO, except for that of the
+header of a write-ahead log without content. The log has a line for every sync of a file in the watched
+folder: `pid result path`.
 """
 
 from __future__ import annotations
@@ -26,7 +22,6 @@ SOURCE = r"""
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define REAL(name, type) static type real; if (!real) real = (type)dlsym(RTLD_NEXT, name)
@@ -44,28 +39,20 @@ static int path_of(int fd, char *path) {
     return 1;
 }
 
-/* Whether the rule file has a line of this kind whose value is a prefix of `subject`. */
-static int ruled(const char *kind, const char *subject) {
-    const char *file = getenv("TRIAL_RULES");
-    char text[2048], *line, *rest = text;
-    int fd = file ? open(file, O_RDONLY | O_CLOEXEC) : -1;
+/* Whether the rule file has a prefix of `name`. */
+static int fails(const char *name) {
+    char text[64];
+    int fd = open(getenv("TRIAL_RULES"), O_RDONLY | O_CLOEXEC);
     if (fd < 0) return 0;
-    ssize_t length = read(fd, text, sizeof text - 1);
+    ssize_t length = read(fd, text, sizeof text);
     close(fd);
-    if (length <= 0) return 0;
-    text[length] = 0;
-    size_t before = strlen(kind);
-    while ((line = strsep(&rest, "\n")))
-        if (!strncmp(line, kind, before) && line[before] == ' '
-            && !strncmp(subject, line + before + 1, strlen(line + before + 1)))
-            return 1;
-    return 0;
+    return length > 0 && !strncmp(name, text, length);
 }
 
 static void note(const char *result, const char *path) {
     const char *watched = getenv("TRIAL_WATCHED"), *log = getenv("TRIAL_LOG");
     char line[1200];
-    if (!watched || !log || strncmp(path, watched, strlen(watched))) return;
+    if (strncmp(path, watched, strlen(watched))) return;
     int length = snprintf(line, sizeof line, "%d %s %s\n", getpid(), result, path);
     int fd = open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     if (fd < 0) return;
@@ -86,7 +73,7 @@ static int synced(int fd, sync_call real) {
     char path[1024];
     if (!path_of(fd, path)) return real(fd);
     const char *name = strrchr(path, '/');
-    if (name && fd != head && ruled("sync", name + 1)) { note("failed", path); errno = EIO; return -1; }
+    if (name && fd != head && fails(name + 1)) { note("failed", path); errno = EIO; return -1; }
     int result = real(fd), kept = errno;
     note(result ? "failed" : "ok", path);
     errno = kept;
@@ -96,35 +83,14 @@ static int synced(int fd, sync_call real) {
 int fsync(int fd) { REAL("fsync", sync_call); return synced(fd, real); }
 int fdatasync(int fd) { REAL("fdatasync", sync_call); return synced(fd, real); }
 
-/* Only a file that grows needs space. The index of a log is truncated and grown again when the first process
-   opens it, so that it takes no more than it has just freed. */
-static int grows(int fd, off_t end) {
-    char path[1024];
-    struct stat found;
-    if (fstat(fd, &found) || !S_ISREG(found.st_mode) || end <= found.st_size) return 0;
-    if (!path_of(fd, path)) return 0;
-    size_t length = strlen(path);
-    return !(length > 4 && !strcmp(path + length - 4, "-shm")) && ruled("room", path);
-}
-
-ssize_t write(int fd, const void *data, size_t size) {
-    REAL("write", write_call);
-    struct stat found;
-    off_t at = fstat(fd, &found) || !S_ISREG(found.st_mode) ? -1 : lseek(fd, 0, SEEK_CUR);
-    if (at >= 0 && grows(fd, at + size)) { errno = ENOSPC; return -1; }
-    return real(fd, data, size);
-}
-
 ssize_t pwrite(int fd, const void *data, size_t size, off_t at) {
     REAL("pwrite", pwrite_call);
-    if (grows(fd, at + size)) { errno = ENOSPC; return -1; }
     wrote(fd, size, at);
     return real(fd, data, size, at);
 }
 
 ssize_t pwrite64(int fd, const void *data, size_t size, off_t at) {
     REAL("pwrite64", pwrite_call);
-    if (grows(fd, at + size)) { errno = ENOSPC; return -1; }
     wrote(fd, size, at);
     return real(fd, data, size, at);
 }
@@ -139,10 +105,10 @@ class Shim:
     _rules: Path
     _log: Path
 
-    def fail(self, *rules: str) -> None:
-        """Replace the rules."""
+    def fail(self, name: str = "") -> None:
+        """Let the syncs of files fail whose name begins with `name`; of none if it is empty."""
         fresh = self._rules.with_suffix(".new")
-        fresh.write_text("".join(f"{rule}\n" for rule in rules))
+        fresh.write_text(name)
         os.replace(fresh, self._rules)
 
     def list_syncs(self) -> list[tuple[int, bool, Path]]:

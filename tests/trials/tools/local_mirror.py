@@ -11,6 +11,7 @@ from typing import Any
 from integration.core import clock
 from integration.core.errors import PlatformError
 from integration.core.health import Health
+from integration.core.scheduler import Scheduler
 from integration.mirror import hooks
 from integration.mirror.calls.store import CallStore
 from integration.mirror.derived import rebuild
@@ -20,10 +21,11 @@ from integration.mirror.sync_state import collection_state
 from integration.platform_api.client import Platform
 from integration.settings.model import load
 from integration.simulator import embed
+from integration.sync import jobs
 from integration.sync.context import StandaloneSyncContext
+from integration.sync.jobs import SyncJobs
 from integration.sync.plan import PLAN
 from integration.sync.reading.full_sync import run_full_sync
-from tests.support.applications.scheduled_jobs import ScheduledJobs
 from tests.trials.tools.moved_clock import ObservedScheduler, observe_scheduler
 
 FRIDAY, WEEK = 86_400.0 + 20 * 3600, 7 * 86_400.0
@@ -67,15 +69,19 @@ class LocalMirror:
         self.mirror_db.close()
 
     @contextmanager
-    def run_jobs(self) -> Iterator[tuple[ScheduledJobs, ObservedScheduler]]:
-        """Run the sync jobs by a scheduler."""
+    def run_jobs(self) -> Iterator[tuple[Scheduler, ObservedScheduler]]:
+        """Run the sync jobs by a scheduler. Yields it, and the observed one within it."""
         with observe_scheduler() as schedulers:
-            jobs = ScheduledJobs(self.settings, self.mirror_db, self.platform, self.calls, self.health)
-        jobs.start()
+            scheduler = Scheduler(self.health, ignored_errors=jobs.IGNORED_ERRORS)
+        sync_jobs = SyncJobs(self.settings, self.mirror_db, self.platform, self.calls, self.health, scheduler)
+        sync_jobs.schedule()
+        scheduler.start()
         try:
-            yield jobs, schedulers[0]
+            yield scheduler, schedulers[0]
         finally:
-            jobs.stop()
+            scheduler.stopping.set()
+            self.platform.close()
+            scheduler.stop(3.0)
 
     # --- the mirror ------------------------------------------------------------------------------------
 
@@ -152,12 +158,3 @@ def last_friday_evening() -> float:
     """
     now = clock.unix()
     return now - (now - FRIDAY) % WEEK
-
-
-def keep_newest(simulator: embed.Simulator, **counts: int) -> None:
-    """Delete all but the newest records of some collections at the platform."""
-    with simulator.world.lock:
-        for name, count in counts.items():
-            records = simulator.world.collections[name].records
-            for key in sorted(records)[:-count]:
-                del records[key]

@@ -32,8 +32,9 @@ class RecordedPlatform(Server):
         }
 
     @property
-    def base_url(self) -> str:
-        return f"{self.url}/v1.2"
+    def url(self) -> str:
+        """The base URL."""
+        return super().url + self.base
 
     user_id, api_key = USER_ID, API_KEY
 

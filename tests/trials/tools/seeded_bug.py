@@ -20,23 +20,20 @@ from integration.access import sessions
 from integration.cli import main
 from integration.core import clock, json_records
 from integration.core.errors import PlatformBroken, PlatformError, StorageBroken, StorageBusy, StorageError
-from integration.exports.formats import csv
-from integration.inbox import receive, salvage, store
-from integration.live.hub import Hub
+from integration.inbox import receive, store
 from integration.mirror.calls.store import CallStore
 from integration.mirror.query import query
 from integration.mirror.records import masking
 from integration.platform_api import login
 from integration.platform_api.circuit import CircuitOpen
 from integration.platform_api.client import Platform
-from integration.server.slow_connections import SlowConnections
 from integration.sqlite import database
 from integration.sqlite.write_jobs import Pending
 from integration.sync.files import disk_quota
 from integration.sync.jobs import SyncJobs
 from integration.sync.reading import day_counts, deletions, incremental_sync, rotation
 from integration.sync.reading.page_store import Tally
-from tests.trials.tools import bugs_in_receipt, bugs_in_upkeep, slowdowns
+from tests.trials.tools import bugs_in_receipt, bugs_in_upkeep
 
 Patch = Callable[[Any, str, object], object]
 Acknowledgements = Pending[store.Acknowledgement]
@@ -126,11 +123,6 @@ def read_bodies_of_refused(patch: Patch) -> None:
     patch(receive.Receiver, "__call__", read_first)
 
 
-def keep_slow_connections(patch: Patch) -> None:
-    """Close no connection of a slow client."""
-    patch(SlowConnections, "check", lambda _connections: None)
-
-
 def drop_events_after_end(patch: Patch) -> None:
     """Drop events of a leg that has ended."""
     add_events = CallStore.add_events
@@ -154,11 +146,6 @@ def write_to_failed_disk(patch: Patch) -> None:
         return StorageBusy(str(failure)) if isinstance(failure, StorageBroken) else failure
 
     patch(database, "translate_error", translate_error)
-
-
-def drop_damaged_inbox(patch: Patch) -> None:
-    """Replace a damaged inbox.db by an empty one."""
-    patch(salvage, "build_replacement", lambda path: path)
 
 
 def commit_without_sync(patch: Patch) -> None:
@@ -200,12 +187,6 @@ def show_secrets(patch: Patch) -> None:
     patch(masking, "is_secret", lambda _name: False)
 
 
-def publish_half(patch: Patch) -> None:
-    """Publish every other change to open pages."""
-    publish = Hub.publish
-    patch(Hub, "publish", lambda hub, changes: publish(hub, changes[::2]))
-
-
 def leak_handles(patch: Patch) -> None:
     """Leak a file handle and a thread at each platform error."""
     begin, kept = PlatformError.__init__, []
@@ -227,18 +208,6 @@ def parse_limit_unchecked(patch: Patch) -> None:
         return parse(resource, args, **options)
 
     patch(query, "parse", parse_unchecked)
-
-
-def export_formulas(patch: Patch) -> None:
-    """Write formulas to CSV files without their guard character."""
-    stream = csv.stream
-    patch(
-        csv,
-        "stream",
-        lambda *arguments, **options: (
-            chunk.replace(b"\"'", b'"') for chunk in stream(*arguments, **options)
-        ),
-    )
 
 
 def ignore_clock_changes(patch: Patch) -> None:
@@ -330,7 +299,7 @@ def skip_incremental_sync(patch: Patch) -> None:
 
 PLANTS: dict[str, Callable[[Patch], None]] = {
     name: value
-    for module in (sys.modules[__name__], bugs_in_receipt, bugs_in_upkeep, slowdowns)
+    for module in (sys.modules[__name__], bugs_in_receipt, bugs_in_upkeep)
     for name, value in list(vars(module).items())
     if getattr(value, "__module__", None) == module.__name__ and callable(value)
 }

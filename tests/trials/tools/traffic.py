@@ -86,12 +86,12 @@ def create_access(data_dir: Path, password_hash: str | None = None) -> Access:
     return Access(dashboard, {"X-Auth-Token": secret}, secret)
 
 
-def prepare_login(client: Client, password: str) -> tuple[bytes, dict[str, str]]:
-    """Return body and headers of the login form of EMAIL."""
+def prepare_login(client: Client, password: str, email: str = EMAIL) -> tuple[bytes, dict[str, str]]:
+    """Return body and headers of the login form."""
     _, form, headers = client.send("GET", "/login", headers={"Accept": "text/html"})
     token = re.search(rb'name="csrf_token" value="([^"]+)"', form)
     assert token is not None
-    body = urlencode({"email": EMAIL, "password": password, "csrf_token": token[1].decode()})
+    body = urlencode({"email": email, "password": password, "csrf_token": token[1].decode()})
     cookie = str(headers["Set-Cookie"]).partition(";")[0]
     return body.encode(), {"Cookie": cookie, "Content-Type": "application/x-www-form-urlencoded"}
 
@@ -175,7 +175,7 @@ class _Clients:
 
     def since(self, moment: float) -> Counter[int]:
         """Statuses of the responses after `moment` (time.monotonic)."""
-        return Counter(response.status for response in list(self.responses) if response.ended_at > moment)
+        return Counter(response.status for response in self.list_since(moment))
 
     def list_since(self, moment: float) -> list[Response]:
         """Return the responses after `moment` (time.monotonic)."""
@@ -256,7 +256,7 @@ class Senders(_Clients):
             step += 1
 
 
-class Deliveries(_Clients):
+class Posts(_Clients):
     """Post each body until it is acknowledged."""
 
     def __init__(self, port: int, path: str, bodies: Sequence[tuple[str, bytes]], *, count: int) -> None:

@@ -5,14 +5,11 @@ from __future__ import annotations
 import argparse
 import os
 import signal
-import sys
 import threading
 import time
 from pathlib import Path
 
-from tests.support.harness import Process, wait_for
-from tests.trials.long_form import LongForm
-from tests.trials.tools import seeded_bug
+from tests.support.harness import wait_for
 from tests.trials.tools.databases import count_keys
 from tests.trials.tools.traffic import Senders
 from tests.trials.trial import NO_TRAFFIC, Trial, await_sync, has_started, until
@@ -36,13 +33,8 @@ class Single(Trial):
     size_option, size = "--rounds", 5
     bugs, symptoms = ("skip_process_lock",), ("data_dir is refused",)
     short = ("--rounds 1 --seconds 2", "--rounds 1 --seconds 1 --seed-bug")
-    long = LongForm(
-        promises=("P26",),
-        rounds=("--rounds 5",) * 2,
-        minutes=6,
-        remains="changes of the clock: trial `clocks`; a suspended computer: `tests/core/test_scheduler.py`",
-        expectation="by hand: status and message; simulator: keys of new records",
-    )
+    promises = ("P26",)
+    long = ("--rounds 5",) * 2
 
     @classmethod
     def add_options(cls, parser: argparse.ArgumentParser) -> None:
@@ -70,21 +62,14 @@ class Single(Trial):
         self.senders.stop()
 
     def _start_again(self, data_dir: Path, port: int, reason: str, where: str) -> None:
-        program = seeded_bug.make_program(self.bugs if self.is_seeded else ())
-        environment = {
-            **self.product.environment,
-            "SWITCHROOM_STORAGE__DATA_DIR": str(data_dir),
-            "SWITCHROOM_SERVER__PORT": str(port),
-        }
-        run = Process([sys.executable, *program, "serve"], environment)
-        self.cleanup.callback(_end, run)
+        own = {"SWITCHROOM_STORAGE__DATA_DIR": str(data_dir), "SWITCHROOM_SERVER__PORT": str(port)}
+        run = self.start_serve({**self.product.environment, **own})
         until(lambda: run.popen.poll() is not None or has_started(run), 120)
         status = run.popen.poll()
         if status is not None:
             run.stop()  # Waits for the rest of its output.
         is_refused = status == 1 and reason in run.output
         self.verify(is_refused, f"a second start on {where} is refused, not {status}: {run.output[-300:]}")
-        self._add("second starts refused")
 
     def _suspend(self) -> None:
         """Suspend the processes, then let them continue."""
@@ -95,7 +80,6 @@ class Single(Trial):
         for pid in pids:
             os.kill(pid, signal.SIGCONT)
         self._check_work("a suspension")
-        self._add("suspensions")
 
     def _hang(self) -> None:
         """Let the platform not respond, so that the jobs are busy."""
@@ -103,7 +87,6 @@ class Single(Trial):
         threading.Event().wait(self.options.seconds)
         self.simulator.control("DELETE", "faults")
         self._check_work("a hanging platform")
-        self._add("hangs")
 
     def _check_work(self, after: str) -> None:
         """Check that records and webhooks are stored, and that every job succeeds."""
@@ -117,9 +100,6 @@ class Single(Trial):
         self.verify_soon(
             lambda: count_keys(mirror, "cdrs", cdrs) == len(cdrs), f"new records after {after}", PATIENCE
         )
-        took = time.monotonic() - began
-        key = "seconds until new records are stored"
-        self.highest[key] = max(self.highest.get(key, 0), round(took, 1))
         self.verify_soon(lambda: self.senders.since(began)[200] > 20, f"webhooks are stored after {after}")
         self.verify_soon(
             lambda: not self._list_failing(),
@@ -131,17 +111,8 @@ class Single(Trial):
         checks = self.product.client.json("GET", "/readyz")["checks"]
         return [f"{name}: {one}" for name, one in checks.items() if one["state"] not in ("ok", "off")]
 
-    def _add(self, name: str) -> None:
-        self.sums[name] = self.sums.get(name, 0) + 1
-
     def check(self) -> None:
         if not self.is_seeded:
             self.verify_applied(self.data_dir)
             self.verify_stored(self.data_dir, self.senders.acknowledged)
-        self.sums["acknowledgements"] = len(self.senders.acknowledged)
         self.figures.append(f"{self.options.size} rounds, {dict(self.senders.statuses)}")
-
-
-def _end(run: Process) -> None:
-    if run.popen.poll() is None:
-        run.kill()

@@ -15,7 +15,6 @@ from itertools import pairwise
 from typing import Any
 
 from tests.support.harness import alive, keep_port, wait_for
-from tests.trials.long_form import LongForm
 from tests.trials.tools.databases import query_rows
 from tests.trials.trial import NO_TRAFFIC, Trial, await_new_worker, await_sync, kill_worker
 
@@ -40,13 +39,8 @@ class Events(Trial):
     bugs, symptoms = ("store_cursor_early",), ("the receiver has the end of each call",)
     plants = ("retry_events_soon",)
     short = ("--kills 6", "--kills 3 --seed-bug")
-    long = LongForm(
-        promises=("P31",),
-        rounds=("--kills 50",),
-        minutes=12,
-        remains="retries after one second instead of the delays of an installation",
-        expectation="simulator: its calls; by hand: the file of the receiver",
-    )
+    promises = ("P31",)
+    long = ("--kills 50",)
 
     def boot(self) -> None:
         self.random = random.Random(self.options.seed)
@@ -162,13 +156,10 @@ class Events(Trial):
         gaps = sum(event["type"] == "gap" for event in events)
         self.verify(gaps == 1 or self.is_seeded, f"one gap is sent for the lost commits, not {gaps}")
         different = len({event["id"] for event in events})
-        self.sums = {
-            "kills": self.kills.total(),
-            "calls": len(self.list_calls()),
-            "events": different,
-            "events received again": len(events) - different,
-        }
-        self.figures.append(f"kills {dict(self.kills)}, {self.sums}")
+        self.figures.append(
+            f"kills {dict(self.kills)}, {len(self.list_calls())} calls, {different} events,"
+            f" {len(events) - different} received again"
+        )
 
     def list_calls(self) -> set[int]:
         """Return the ids of the calls of all legs that the simulator reported."""

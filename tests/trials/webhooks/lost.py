@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from tests.support.harness import Product, Simulator, wait_for
-from tests.trials.long_form import LongForm
 from tests.trials.tools.databases import count_keys, query_number
 from tests.trials.trial import NO_TRAFFIC, Trial, await_sync, until
 
@@ -34,13 +33,8 @@ class Lost(Trial):
     size_option, size = "--calls", 300
     bugs, symptoms = ("skip_incremental_sync",), ("is stored within",)
     short = ("--calls 20 --sms 10 --dropped 0.5 1", "--calls 4 --sms 2 --dropped 1 --seed-bug")
-    long = LongForm(
-        promises=("P7", "P8"),
-        rounds=tuple(f"--dropped {share:g}" for share in SHARES),
-        minutes=5,
-        remains="syncs every 2 s instead of every minute; the limit is 15 of them instead of 5 minutes",
-        expectation="simulator: its records at that time; hand-written exchanges: trial `exchanges`",
-    )
+    promises = ("P7",)
+    long = tuple(f"--dropped {share:g}" for share in SHARES)
 
     @classmethod
     def add_options(cls, parser: argparse.ArgumentParser) -> None:
@@ -122,11 +116,6 @@ class Lost(Trial):
         self.verify(calls == len(made), f"{self.where}: there are {len(made)} calls, not {calls}")
         messages = query_number(mirror, "SELECT count(*) FROM _messages WHERE text LIKE 'text %'")
         self.verify(messages == len(texts), f"{self.where}: there are {len(texts)} messages, not {messages}")
-        counts = {"calls": len(made), "CDRs": len(cdrs), "recordings": len(monitors), "messages": len(texts)}
-        for name, count in counts.items():
-            self.sums[name] = self.sums.get(name, 0) + count
-        key = "seconds until all are stored"
-        self.highest[key] = max(self.highest.get(key, 0), round(took, 1))
         self.figures.append(
             f"{self.where}: {len(cdrs)} CDRs, {len(monitors)} recordings, "
             f"{len(texts)} messages after {took:.1f} s"
