@@ -1,15 +1,15 @@
-"""A reader of docs/recipes.md: has a key, and an environment with the packages that an example names."""
+"""A reader of docs/recipes.md, who has a key."""
 
 from __future__ import annotations
 
 import subprocess
+import sys
 from pathlib import Path
 
 from integration.access import keys
 from integration.access.key_limits import KeyLimits
 from tests.support.application import TestApp
 from tests.support.harness import ROOT
-from tests.support.page_environment import make_environment
 
 
 class Reader:
@@ -17,7 +17,6 @@ class Reader:
 
     def __init__(self, script: str, app: TestApp, folder: Path, scope: str = "read") -> None:
         self.script, self.folder = ROOT / script, folder
-        self.python = make_environment(script, folder / "environment") / "python"
         user_id, secret = keys.add(
             app.app_db, script, scope, limits=KeyLimits(rights=frozenset({"workspace"}))
         )
@@ -31,7 +30,7 @@ class Reader:
 
     def run(self, **environment: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [self.python, self.script],
+            [sys.executable, self.script],
             cwd=self.folder,
             env={**self.environment, **environment},
             capture_output=True,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -43,9 +44,7 @@ async def call_tools(reader: Reader) -> tuple[list[str], list[Any]]:
     from fastmcp.client.transports import StdioTransport
     from fastmcp.exceptions import ToolError
 
-    transport = StdioTransport(
-        str(reader.python), [str(reader.script)], env=reader.environment, keep_alive=False
-    )
+    transport = StdioTransport(sys.executable, [str(reader.script)], env=reader.environment, keep_alive=False)
     async with Client(transport) as client:
         tools = sorted(tool.name for tool in await client.list_tools())
         results = [

@@ -23,6 +23,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -85,53 +86,8 @@ class ForkedProcess:
         self.send_signal(signal.SIGKILL)
 
 
-class ForkServer:
-    """The process that forks, with its address.
-
-    It ends when `stop` is called or its starter ends.
-    """
-
-    def __init__(self) -> None:
-        # An abstract address has no file. The system chooses a free one.
-        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
-            listener.bind("")
-            listener.listen()
-            self.address = listener.getsockname()[1:].decode()
-            self._lifeline, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-            with other:
-                descriptors = [listener.fileno(), other.fileno()]
-                self._process = subprocess.Popen(
-                    [sys.executable, "-m", "tests.support.fork_server", *map(str, descriptors)],
-                    cwd=ROOT,
-                    stdin=subprocess.DEVNULL,
-                    pass_fds=descriptors,
-                )
-
-    def stop(self) -> None:
-        self._lifeline.close()
-        self._process.wait()
-
-
-class _Client:
-    """Connection of the test process to the fork server."""
-
-    def __init__(self, address: str) -> None:
-        self._control = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._control.connect(f"\0{address}")
-
-    def fork(self, request: bytes, descriptors: Sequence[int]) -> tuple[int, socket.socket]:
-        """Start a process with `descriptors` as its standard streams.
-
-        Returns the process id and the socket that receives the exit status.
-        """
-        status, server_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with server_end:
-            socket.send_fds(self._control, [request], [*descriptors, server_end.fileno()])
-        return int(status.recv(16)), status
-
-
 _is_enabled = False
-_client: _Client | None = None
+"""Whether `start_process` forks in this process."""
 
 
 def enable() -> None:
@@ -141,16 +97,22 @@ def enable() -> None:
 
 
 def share() -> None:
-    """Start a fork server for this process and its children."""
-    server = ForkServer()
-    atexit.register(server.stop)
-    os.environ[ADDRESS_VARIABLE] = server.address
-
-
-def _connect() -> _Client:
-    if ADDRESS_VARIABLE not in os.environ:
-        share()
-    return _Client(os.environ[ADDRESS_VARIABLE])
+    """Start a fork server for this process and its children. It ends with this process."""
+    # An abstract address has no file. The system chooses a free one.
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        listener.bind("")
+        listener.listen()
+        os.environ[ADDRESS_VARIABLE] = listener.getsockname()[1:].decode()
+        lifeline, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with other:
+            descriptors = [listener.fileno(), other.fileno()]
+            subprocess.Popen(
+                [sys.executable, "-m", "tests.support.fork_server", *map(str, descriptors)],
+                cwd=ROOT,
+                stdin=subprocess.DEVNULL,
+                pass_fds=descriptors,
+            )
+    atexit.register(lifeline.close)
 
 
 def start_process(
@@ -177,8 +139,8 @@ def start_process(
             text=True,
             errors="replace",
         )
-    global _client
-    _client = _client or _connect()
+    if ADDRESS_VARIABLE not in os.environ:
+        share()
     request = json.dumps({"arguments": list(command[1:]), "cwd": str(cwd), "env": dict(env)}).encode()
     assert len(request) < MAX_REQUEST_BYTES
     streams: dict[str, IO[str]] = {}
@@ -196,12 +158,12 @@ def start_process(
             descriptors.append(descriptors[1])
         else:
             descriptors.append(target if isinstance(target, int) else target.fileno())
-    try:
-        pid, status = _client.fork(request, descriptors)
-    finally:
-        for descriptor in opened:
-            os.close(descriptor)
-    return ForkedProcess(pid, status, streams)
+    status = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    status.connect(f"\0{os.environ[ADDRESS_VARIABLE]}")
+    socket.send_fds(status, [request], descriptors)
+    for descriptor in opened:
+        os.close(descriptor)
+    return ForkedProcess(int(status.recv(16)), status, streams)
 
 
 def run_process(
@@ -250,62 +212,24 @@ def _is_forkable(command: Sequence[str], env: Mapping[str, str]) -> bool:
     return interpreter == sys.executable and is_of_product and options(env) == options(os.environ)
 
 
-def _serve(listener: socket.socket, lifeline: socket.socket) -> list[str] | None:
-    """Fork for each request until the other end of `lifeline` is closed.
+def _supervise(connection: socket.socket) -> list[str]:
+    """Fork for a request, and send the process id and the exit status.
 
-    Returns the arguments of the request in the forked process, None in the server.
+    Returns only in the forked process: the arguments of the request.
     """
-    statuses: dict[int, tuple[int, socket.socket]] = {}
-    clients: dict[int, socket.socket] = {}
-    poll = select.poll()
-    poll.register(lifeline, select.POLLIN)
-    poll.register(listener, select.POLLIN)
-    while True:
-        for descriptor, _ in poll.poll():
-            if descriptor == lifeline.fileno():
-                return None
-            if descriptor == listener.fileno():
-                client, _ = listener.accept()
-                clients[client.fileno()] = client
-                poll.register(client, select.POLLIN)
-                continue
-            if descriptor in statuses:
-                poll.unregister(descriptor)
-                os.close(descriptor)
-                pid, status = statuses.pop(descriptor)
-                exit_status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-                with status:
-                    _send(status, exit_status)
-                continue
-            message, descriptors, _, _ = socket.recv_fds(clients[descriptor], MAX_REQUEST_BYTES, 4)
-            if not message:
-                poll.unregister(descriptor)
-                clients.pop(descriptor).close()
-                continue
-            *standard, status_descriptor = descriptors
-            pid = os.fork()
-            if pid == 0:
-                for opened in (listener, lifeline, *clients.values()):
-                    opened.close()
-                os.close(status_descriptor)
-                for pidfd, (_, status) in statuses.items():
-                    os.close(pidfd)
-                    status.close()
-                return _become(json.loads(message), standard)
-            for standard_descriptor in standard:
-                os.close(standard_descriptor)
-            status = socket.socket(fileno=status_descriptor)
-            pidfd = os.pidfd_open(pid)
-            statuses[pidfd] = pid, status
-            poll.register(pidfd, select.POLLIN)
-            _send(status, pid)
-
-
-def _send(status: socket.socket, number: int) -> None:
-    try:
-        status.send(str(number).encode())
-    except BrokenPipeError:
-        pass  # The test process has closed its end.
+    message, descriptors, _, _ = socket.recv_fds(connection, MAX_REQUEST_BYTES, 3)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    pid = os.fork()
+    if pid == 0:
+        connection.close()
+        return _become(json.loads(message), descriptors)
+    for descriptor in set(descriptors):
+        os.close(descriptor)
+    connection.send(str(pid).encode())
+    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    with suppress(BrokenPipeError):  # The test process has closed its end.
+        connection.send(str(status).encode())
+    os._exit(0)
 
 
 def _become(request: dict[str, Any], standard: Sequence[int]) -> list[str]:
@@ -346,9 +270,19 @@ def main() -> None:
         importlib.import_module(name)
     gc.collect()
     gc.freeze()
-    arguments = _serve(listener, lifeline)
-    if arguments is None:
-        return
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # Ended children leave no zombies.
+    while listener in select.select([listener, lifeline], [], [])[0]:
+        connection, _ = listener.accept()
+        if os.fork() == 0:
+            listener.close()
+            lifeline.close()
+            _run(_supervise(connection))
+            return
+        connection.close()
+
+
+def _run(arguments: list[str]) -> None:
+    """Run a program as a new interpreter would."""
     program, *rest = arguments
     if program == "-m":
         sys.argv = [program, *rest[1:]]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import http.server
 import json
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -16,6 +16,7 @@ import requests
 
 from integration.simulator import embed
 from tests.support.fake_exchange import read_fixture
+from tests.support.scripted_server import Request, Server
 
 # 2026-11-20 10:00:00 UTC, a Friday.
 START = 1795168800.0
@@ -93,18 +94,27 @@ class Client:
         return self.session.request(method, self.simulator.control_url + path, timeout=30, **more).json()
 
 
-@dataclass
-class Receiver:
-    """HTTP server that stores the body and headers of every POST.
+class Receiver(Server):
+    """HTTP server that stores the body and headers of every webhook.
 
     `answers` are the statuses of the next responses; afterwards the status is 200.
     """
 
-    url: str
-    received: list[dict[str, Any]] = field(default_factory=list)
-    headers: list[dict[str, str]] = field(default_factory=list)
-    answers: list[int] = field(default_factory=list)
-    changed: threading.Condition = field(default_factory=threading.Condition)
+    def __init__(self) -> None:
+        super().__init__()
+        self.received: list[dict[str, Any]] = []
+        self.headers: list[dict[str, str]] = []
+        self.answers: list[int] = []
+        self.changed = threading.Condition()
+        self.routes["*"] = self._receive
+
+    def _receive(self, request: Request, reply: Any) -> None:
+        with self.changed:
+            self.received.append(json.loads(request.body))
+            self.headers.append(request.headers)
+            self.changed.notify_all()
+            status = self.answers.pop(0) if self.answers else 200
+        reply.content(b"", "text/plain", status)
 
     def wait_for(self, count: int, seconds: float = 30.0) -> list[dict[str, Any]]:
         """Wait for `count` webhooks. Returns all received so far."""
@@ -115,32 +125,8 @@ class Receiver:
 
 @pytest.fixture
 def receiver() -> Iterator[Receiver]:
-    kept = Receiver("")
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            with kept.changed:
-                status = kept.answers.pop(0) if kept.answers else 200
-                kept.received.append(json.loads(body))
-                kept.headers.append(dict(self.headers))
-                kept.changed.notify_all()
-            self.send_response(status)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-
-        def log_message(self, *args: Any) -> None:
-            pass
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    kept.url = f"http://127.0.0.1:{server.server_port}/hook"
-    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
-    yield kept
-    server.shutdown()
-    server.server_close()
+    with closing(Receiver()) as server:
+        yield server
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Mapping
-from functools import cache
 from pathlib import Path
 from types import CodeType, MethodType
 from typing import Any, ClassVar
@@ -21,7 +20,6 @@ from jinja2.bccache import Bucket
 from werkzeug.routing import Rule
 
 from integration.core import clock, retry_delays
-from integration.mirror.derived import declaration
 from integration.sqlite import migrations
 from integration.sqlite.migrations import Step
 from tests.support import fork_server
@@ -47,7 +45,6 @@ def install() -> None:
     share_schemas()
     share_templates()
     share_routes()
-    share_phone_numbers()
     fork_server.enable()
     retry_at_once()
 
@@ -210,14 +207,6 @@ def share_routes() -> None:
     Compiling those of an application takes 80 ms of CPU time.
     """
     Flask.url_rule_class = SharedRule
-
-
-def share_phone_numbers() -> None:
-    """Share parsed telephone numbers between applications.
-
-    Parsing those of a synced account takes 20 ms of CPU time, and tests use the same numbers.
-    """
-    declaration.PhoneNumbers = cache(declaration.PhoneNumbers)  # type: ignore[misc, assignment]
 
 
 def retry_at_once() -> None:

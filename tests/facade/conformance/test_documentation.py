@@ -17,7 +17,6 @@ import pytest
 import requests
 
 from tests.support.harness import ROOT, Product, run_installation, wait_for
-from tests.support.page_environment import make_environment
 
 pytestmark = pytest.mark.exhaustive
 
@@ -91,13 +90,9 @@ def manual(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Manual]:
             return all(headers["X-Mirror-Complete"] == "true" for _, _, headers in responses)
 
         wait_for(is_complete, "the mirror", 180)
-        programs = make_environment("docs/facade.md", tmp_path_factory.mktemp("reader"))
-        (programs / "switchroom").symlink_to(Path(sys.executable).with_name("switchroom"))
-        environment = {
-            **os.environ,
-            **product.environment,
-            "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
-        }
+        programs = Path(sys.executable).parent
+        path = f"{programs}{os.pathsep}{os.environ['PATH']}"
+        environment = {**os.environ, **product.environment, "PATH": path}
         manual = Manual(product, tmp_path_factory.mktemp("integrator"), environment)
         manual.outputs = [manual.run(language, text) for language, text in BLOCKS]
         yield manual
