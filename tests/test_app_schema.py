@@ -12,11 +12,9 @@ import pytest
 
 import integration
 from integration import app_schema
-from integration.access import people, sessions
+from integration.access import people
 from integration.app_schema import open_app_db
-from integration.core.errors import NewerDatabase, StorageError
 from integration.exports import jobs
-from integration.sqlite.readers import ReadOnlyDatabase
 from integration.workspace import wallboards
 from tests.release.schemas import FOLDER
 
@@ -36,32 +34,6 @@ def test_commits_are_synced_to_disk(tmp_path: Path) -> None:
     app_db = open_app_db(tmp_path / "house.db")
     assert app_db.write(lambda tx: tx.execute("PRAGMA synchronous").fetchone()[0]) == 2
     app_db.close()
-
-
-def test_a_reopened_database_has_its_rows(tmp_path: Path) -> None:
-    app_db = open_app_db(tmp_path / "house.db")
-    people.create(app_db, "ann@example.com", "viewer")
-    app_db.close()
-    app_db = open_app_db(tmp_path / "house.db")
-    assert people.find(app_db, "ann@example.com") is not None
-    app_db.close()
-
-
-def test_a_newer_database_is_refused(tmp_path: Path) -> None:
-    open_app_db(tmp_path / "house.db").close()
-    with sqlite3.connect(tmp_path / "house.db") as connection:
-        connection.execute(
-            "INSERT INTO _sqlite_migrations (migration_set, name, applied_at)"
-            " VALUES ('house', '9999 of the future', '2030-01-01 00:00:00')"
-        )
-    connection.close()
-    with pytest.raises(NewerDatabase, match="9999 of the future"):
-        open_app_db(tmp_path / "house.db")
-
-
-def test_a_missing_folder_raises_storage_error(tmp_path: Path) -> None:
-    with pytest.raises(StorageError, match=r"house\.db"):
-        open_app_db(tmp_path / "nowhere" / "house.db")
 
 
 PEOPLE_WITH_RIGHT_COLUMNS = """
@@ -159,25 +131,6 @@ OLD_ARGS = [
     *(args for _, _, args in OLD_SCHEDULES[2:]),
 ]
 """Parameters after the migration. Lines of JSON are the records as received."""
-
-
-def test_right_columns_are_read_before_the_migration(old_file: Path) -> None:
-    read_only = people.list_all(ReadOnlyDatabase(old_file))
-    assert {person.email: set(person.rights) for person in read_only} == EFFECTIVE_RIGHTS
-
-
-def test_sessions_survive_the_migration(old_file: Path) -> None:
-    with sqlite3.connect(old_file) as connection:
-        connection.executescript(sessions.TABLES)
-        connection.execute(
-            "INSERT INTO sessions (token_hash, person_id, created_at, seen_at, address, agent)"
-            " VALUES (x'00', 2, 1, 1, '', '')"
-        )
-    connection.close()
-    app_db = open_app_db(old_file)
-    with app_db.read() as connection:
-        assert connection.execute("SELECT person_id FROM sessions").fetchone()[0] == 2
-    app_db.close()
 
 
 OTHER_DATABASES = {"mirror", "inbox"}

@@ -338,10 +338,6 @@ number?</p>"""
     assert [find_banned_on_pages(text) for _, text in list_module_texts(ast.parse(module))] == [["kept"]]
 
 
-def test_names_of_interfaces_are_exceptions() -> None:
-    assert find_banned("house.db holds the column proved_at") == []
-
-
 def test_config_example_avoids_banned_words() -> None:
     assert find_banned((ROOT / "config.example.toml").read_text("utf-8")) == []
 

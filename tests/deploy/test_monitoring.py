@@ -84,48 +84,6 @@ def test_a_query_of_the_dashboard_uses_metrics_that_exist(panel: str, query: str
     assert check_selectors(query)
 
 
-def test_all_metrics_are_in_the_dashboard_or_in_a_rule() -> None:
-    queries = [*list_queries().values(), *(rule["expr"] for rule in list_rules())]
-    used = set().union(*map(check_selectors, queries))
-    # Facts for other queries: versions, the limit of a pause, sums of failures that have a rule.
-    assert LABELS_BY_METRIC.keys() - used == {
-        "switchroom_build_info",
-        "switchroom_check_failures",
-        "switchroom_check_heartbeat_age_seconds",
-        "switchroom_disk_size_bytes",
-        "switchroom_platform_active_requests",
-        "switchroom_platform_pause_seconds",
-    }
-
-
-def test_the_dashboard_can_be_imported_into_any_installation() -> None:
-    # Grafana replaces the name of an input by the data source that the user selects.
-    (source,) = DASHBOARD["__inputs"]
-    assert (source["type"], source["pluginId"]) == ("datasource", "prometheus")
-    required = {(one["type"], one["id"]) for one in DASHBOARD["__requires"]}
-    assert required == {
-        ("datasource", "prometheus"),
-        *(("panel", panel["type"]) for panel in DASHBOARD["panels"]),
-    }
-    (job,) = DASHBOARD["templating"]["list"]
-    assert job["name"] == "job"
-    ids = [panel["id"] for panel in DASHBOARD["panels"]]
-    assert len(set(ids)) == len(ids)
-    sources = {one["datasource"]["uid"] for one in (job, *DASHBOARD["panels"])}
-    assert sources == {"${" + source["name"] + "}"}
-    cells: set[tuple[int, int]] = set()
-    for panel in DASHBOARD["panels"]:
-        place = panel["gridPos"]
-        covered = {
-            (x, y)
-            for x in range(place["x"], place["x"] + place["w"])
-            for y in range(place["y"], place["y"] + place["h"])
-        }
-        assert not covered & cells, panel["title"]
-        assert place["x"] + place["w"] <= 24
-        cells |= covered
-
-
 def test_promtool_parses_every_query_of_the_dashboard(tmp_path: Path) -> None:
     rules = [
         {"record": f"panel:{number}", "expr": query.replace("$__rate_interval", "5m").replace("$job", "j")}

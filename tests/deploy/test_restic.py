@@ -90,10 +90,3 @@ def test_a_failed_backup_makes_no_snapshot(tmp_path: Path, environment: dict[str
     assert failed.returncode == 2
     assert "missing.toml" in failed.stderr
     assert '"short_id"' not in run_tool_in(environment, "snapshots", "--json").stdout
-
-
-def test_a_missing_repository_is_named(environment: dict[str, str]) -> None:
-    del environment["RESTIC_REPOSITORY"]
-    failed = run(environment, SCRIPT)
-    assert failed.returncode == 1
-    assert "RESTIC_REPOSITORY: is not set. Name the restic repository" in failed.stderr

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import configparser
 import re
 import socket
 import subprocess
@@ -158,12 +157,3 @@ def test_connections_wait_on_a_handed_socket_while_the_service_restarts(tmp_path
             with subprocess.Popen(command, cwd=ROOT, pass_fds=[number]) as second:
                 assert f" {second.pid} ".encode() in waiting.recv(4096)
                 second.terminate()
-
-
-def test_the_timer_starts_the_service() -> None:
-    parser = configparser.ConfigParser(interpolation=None)
-    parser.read(FOLDER / "restic/switchroom-restic.timer")
-    assert parser["Timer"]["OnCalendar"] == "*-*-* 02:30"
-    assert (FOLDER / "restic/switchroom-restic.service").exists()
-    service = read_unit("restic/switchroom-restic.service")["Service"]
-    assert service["User"] == read_unit("systemd/switchroom.service")["Service"]["User"]

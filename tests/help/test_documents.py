@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 from typing import get_args
 
@@ -23,10 +21,6 @@ MD = ".md"
 TROUBLESHOOTING = (ROOT / "docs/troubleshooting.md").read_text("utf-8")
 CODE = re.compile(r"``(?!`) ?(.+?) ?``|`([^`\n]+)`")
 COMMAND = re.compile(r"(?:^|[ /])switchroom (?!switchroom)([a-z]+)((?: [^ ]+)*)")
-MESSAGE = re.compile(
-    r"^(?:(?:port|server\.host|the disk|the archive) .*\w{3,}.* \w+.* \w+|….* \w+.*\.$)", re.DOTALL
-)
-"""Text for users of a file whose other texts are docstrings and SQL."""
 SETTING = re.compile(r"^([a-z]+)\.([a-z_]+)(?: = .*)?$")
 
 
@@ -41,54 +35,6 @@ def read_code(text: str) -> Iterator[str]:
             yield from part.splitlines()
         else:
             yield from (match[1] or match[2] for match in CODE.finditer(part))
-
-
-def read_texts(path: Path) -> Iterator[str]:
-    """Yield the texts in a Python file, with `…` for their variable parts."""
-    nodes = list(ast.walk(ast.parse(path.read_text("utf-8"))))
-    parts = {id(part) for node in nodes if isinstance(node, ast.JoinedStr) for part in node.values}
-    for node in nodes:
-        if id(node) in parts:
-            continue
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            yield re.sub(r"%[\d.,]*[sdfr]", "…", node.value)
-        elif isinstance(node, ast.JoinedStr):
-            yield "".join(str(part.value) if isinstance(part, ast.Constant) else "…" for part in node.values)
-
-
-@cache
-def read_all_texts() -> tuple[str, ...]:
-    return tuple(text for path in (ROOT / "integration").rglob("*.py") for text in read_texts(path))
-
-
-def has_message(text: str, message: str) -> bool:
-    """Return whether `text` has all parts of `message`, in order."""
-    position = 0
-    for part in message.split("…"):
-        position = text.find(part, position)
-        if position < 0:
-            return False
-        position += len(part)
-    return True
-
-
-def is_in_code(message: str) -> bool:
-    return any(has_message(text, message) for text in read_all_texts())
-
-
-def list_messages() -> list[str]:
-    """Return the messages in the tables of docs/troubleshooting.md."""
-    messages, is_table = [], False
-    for line in TROUBLESHOOTING.splitlines():
-        if line.startswith("| Message |"):
-            is_table = True
-        elif not line.startswith("|"):
-            is_table = False
-        elif is_table and not line.startswith("|---"):
-            match = CODE.search(line)
-            assert match is not None, line
-            messages.append(match[1] or match[2])
-    return messages
 
 
 def test_the_first_page_links_to_every_page_once() -> None:
@@ -123,21 +69,6 @@ def list_keys(section: str) -> set[str]:
     models = [annotation, *get_args(annotation)]
     fields = {name: field for model in models for name, field in getattr(model, "model_fields", {}).items()}
     return set(fields) | {field.alias for field in fields.values() if field.alias}
-
-
-def test_every_quoted_message_is_one_of_the_product() -> None:
-    messages = list_messages()
-    assert len(messages) > 60
-    assert [message for message in messages if not is_in_code(message)] == []
-    assert not is_in_code("port … on … is in use by another process.")
-
-
-@pytest.mark.parametrize("name", ["server/port.py", "core/process_lock.py", "sync/files/disk_quota.py"])
-def test_every_message_about_port_lock_and_disk_is_explained(name: str) -> None:
-    explained = list_messages()
-    texts = [text for text in read_texts(ROOT / "integration" / name) if MESSAGE.search(text)]
-    assert texts
-    assert [text for text in texts if not any(has_message(text, message) for message in explained)] == []
 
 
 def test_every_health_check_is_explained(tmp_path: Path) -> None:

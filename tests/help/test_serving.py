@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -135,16 +134,3 @@ def test_the_help_of_every_page_exists(path: str) -> None:
 def test_a_page_below_another_has_its_help() -> None:
     assert find_help_page("/missed/several/7") == "/help/agents.html#call-back-missed-callers"
     assert find_help_page("/nothing") == "/help/agents.html"
-
-
-def test_the_style_of_the_site_is_small_and_has_the_colours_of_the_product() -> None:
-    style = (ROOT / "docs_site" / "switchroom" / "static" / "help.css").read_text()
-    assert len(style.encode()) <= 6_000
-    declaration = re.compile(r"(--[\w-]+):([^;]+);")
-    # The first block: later ones change colours for higher contrast and for print.
-    texts = ((ROOT / "static" / "app.css").read_text(), style)
-    blocks = [text.split(":root{")[1].split("}")[0] for text in texts]
-    product, site = (dict(declaration.findall(block)) for block in blocks)
-    assert len(site) > 10
-    assert dict(declaration.findall(style)) == site
-    assert {name: value for name, value in site.items() if product[name] != value} == {}

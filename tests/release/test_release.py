@@ -25,16 +25,6 @@ def test_the_changelog_begins_with_the_version_of_the_code() -> None:
     assert re.fullmatch(r"not yet released|\d{4}-\d{2}-\d{2}", date)
 
 
-def test_the_version_is_written_in_one_place() -> None:
-    (line,) = [
-        line
-        for line in (ROOT / "integration" / "__init__.py").read_text().splitlines()
-        if line.startswith("__version__")
-    ]
-    assert line == f'__version__ = "{__version__}"'
-    assert __version__ not in (ROOT / "pyproject.toml").read_text()
-
-
 @pytest.fixture(scope="module")
 def rehearsal(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folder with the files of a release."""

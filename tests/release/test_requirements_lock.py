@@ -6,10 +6,7 @@ They are those of pyproject.toml, and `pip install --require-hashes` accepts the
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 import tomllib
-from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
@@ -37,18 +34,3 @@ def test_every_pin_has_hashes_and_the_file_has_nothing_else() -> None:
     assert [line for line in left.splitlines() if line.strip() and not line.strip().startswith("#")] == []
     assert len({name for name, _, _ in PINS}) == len(PINS)
     assert "://" not in LOCK
-
-
-@pytest.mark.exhaustive
-def test_every_pin_has_a_wheel_for_arm(tmp_path: Path) -> None:
-    """For the Python of the image."""
-    platforms = [f"--platform=manylinux_2_{minor}_aarch64" for minor in (17, 28)]
-    command = [
-        sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--require-hashes",
-        "--only-binary=:all:", *platforms, "--platform=manylinux2014_aarch64", "--implementation=cp",
-        "--python-version=3.13", "--abi=cp313", "--abi=abi3", "--abi=none", f"--dest={tmp_path}",
-        f"--requirement={ROOT / 'requirements.lock'}",
-    ]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert len(list(tmp_path.iterdir())) == len(PINS)
