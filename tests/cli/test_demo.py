@@ -14,7 +14,7 @@ import requests
 
 from integration.cli.demo import prepare_data_dir
 from tests.support.child_processes import ROOT, Running, wait_for
-from tests.support.harness import alive, children, free_port
+from tests.support.harness import alive, children
 
 Start = Callable[..., Running]
 START_SECONDS = 60.0
@@ -96,20 +96,6 @@ def test_the_demo_prints_a_valid_login_shows_live_calls_and_ends_all_its_process
     assert demo.ended() == 0
     assert not any(alive(pid) for pid in processes)
     assert os.listdir(tmp_path) == ["demo-data"]
-
-
-@pytest.mark.exhaustive
-def test_no_other_program_gets_the_port_while_the_simulator_starts(start: Start, tmp_path: Path) -> None:
-    port = free_port()
-    demo = start_demo(start, tmp_path / "demo-data", "--cdrs", 40, "--port", port)
-    wait_for(lambda: any("Starting a simulated" in line for line in demo.err), "the start of the simulator")
-    with socket.socket() as other:
-        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        with pytest.raises(OSError, match="in use"):
-            other.bind(("127.0.0.1", port))
-    assert read_login(demo)[0] == f"http://127.0.0.1:{port}/"
-    demo.signal(signal.SIGINT)
-    assert demo.ended() == 0
 
 
 @pytest.mark.exhaustive

@@ -119,12 +119,6 @@ def test_a_file_is_written_and_no_partial_file_is_left(app: TestApp, tmp_path: P
     assert list(tmp_path.glob(".*part")) == []
 
 
-def test_an_export_with_semicolons_has_decimal_commas(app: TestApp, tmp_path: Path) -> None:
-    app.put("cdrs", {**CDR, "charge": 1.5})
-    done = export_here(tmp_path, "cdrs", "--columns", "id,charge", "--separator", ";")
-    assert (done.exit_code, done.stdout) == (0, '"id";"charge"\n700000001;1,5\n')
-
-
 @pytest.mark.parametrize(
     ("arguments", "value"),
     [

@@ -80,17 +80,13 @@ def test_an_item_is_read_with_and_without_data_wrapper():
     [
         b"",
         b"<html>busy</html>",
-        b"[]",
         b'{"data":[{"id":1}',
         b'{"data":[{"id":1}],"total":1',
         b'{"total":1}',
-        b'{"data":"x"}',
         b'{"data":[1,2],"total":2}',
-        b'{"data":[{"a" 1}]}',
         b'{"data":[{"id":12345678901234567890123}}',
         b"\xff\xfe{",
         rb'{"data":[{"a":"\x"}],"total":1}',
-        rb'{"data":[{"\x":1}],"total":1}',
         b'{"data":[{"a":01}],"total":1}',
     ],
 )

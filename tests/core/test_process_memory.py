@@ -53,21 +53,6 @@ def test_a_release_frees_objects_that_refer_to_each_other() -> None:
     assert unused() is None
 
 
-def test_loaded_objects_are_exempt_from_collections() -> None:
-    loaded = Node()
-    process_memory.exempt_loaded_objects()
-    release = process_memory.MemoryRelease()
-    try:
-        unused = weakref.ref(loaded)
-        del loaded
-        release.run()
-        assert unused() is not None
-    finally:
-        gc.unfreeze()
-    release.run()
-    assert unused() is None
-
-
 RELEASE = """
 import ctypes, re, sys
 from pathlib import Path

@@ -12,7 +12,7 @@ import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -46,12 +46,9 @@ ADVICE: dict[str, tuple[str, str, str]] = {
     "mail without a server": ("configuration", "fail", "smtp.host: is required if smtp.from is set; set it"),
     "authority file without certificates": ("platform.ca_file", "fail", "use the file of the authority"),
     "clock never set": ("clock", "fail", "synchronize it by NTP (timedatectl set-ntp true)"),
-    "platform without a date": ("clock", "warn", "check that `timedatectl` shows a synchronized clock"),
     "private authority": ("platform", "fail", "set platform.ca_file to its certificate"),
     "https to a plain server": ("platform", "fail", "plain HTTP on this port; correct the port in"),
     "http to a TLS server": ("platform", "fail", "begin platform.base_url with https://"),
-    "certificate of another host": ("platform", "fail", "correct the host name in platform.base_url"),
-    "expired platform certificate": ("platform", "fail", "check the clock of this host; if it is right"),
     "unknown host": ("platform", "fail", "cannot be resolved; check platform.base_url and DNS"),
     "refused connection": ("platform", "fail", "refuses connections; check platform.base_url"),
     "wrong version segment": ("platform", "fail", "check platform.base_url, including its version segment"),
@@ -98,11 +95,9 @@ def run_server(context: ssl.SSLContext | None = None, *, date: bool = True) -> I
         server.server_close()
 
 
-def issue(folder: Path, *names: str, expired: bool = False) -> dict[str, str]:
+def issue(folder: Path, *names: str) -> dict[str, str]:
     """Issue a certificate; returns the settings of the server."""
-    end = datetime.now(UTC) - timedelta(days=1) if expired else None
-    start = end - timedelta(days=30) if end else None
-    issued = AUTHORITY.issue_cert(*names, not_before=start, not_after=end)
+    issued = AUTHORITY.issue_cert(*names)
     folder.mkdir(exist_ok=True)
     issued.private_key_pem.write_to_path(folder / "key.pem")
     issued.cert_chain_pems[0].write_to_path(folder / "cert.pem")
@@ -118,7 +113,7 @@ def make_context(pair: dict[str, str]) -> ssl.SSLContext:
 @contextmanager
 def settings_of(fault: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
     """Set up a fault; yields the settings that have it."""
-    pair = issue(folder / "pair", "127.0.0.1", expired="expired" in fault)
+    pair = issue(folder / "pair", "127.0.0.1")
     authority = folder / "ca.pem"
     AUTHORITY.cert_pem.write_to_path(authority)
     match fault:
@@ -147,9 +142,6 @@ def settings_of(fault: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> It
         case "clock never set":
             monkeypatch.setattr(clock, "now", lambda: datetime(1970, 1, 1, tzinfo=UTC))
             yield {}
-        case "platform without a date":
-            with run_server(date=False) as port:
-                yield {"platform__base_url": f"http://127.0.0.1:{port}/v1.2"}
         case "private authority":
             with run_server(make_context(pair)) as port:
                 yield {"platform__base_url": f"https://127.0.0.1:{port}/v1.2"}
@@ -159,12 +151,6 @@ def settings_of(fault: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> It
         case "http to a TLS server":
             with run_server(make_context(pair)) as port:
                 yield {"platform__base_url": f"http://127.0.0.1:{port}/v1.2"}
-        case "certificate of another host":
-            with run_server(make_context(issue(folder / "other", "pbx.example.com"))) as port:
-                yield trusting(port, authority)
-        case "expired platform certificate":
-            with run_server(make_context(pair)) as port:
-                yield trusting(port, authority)
         case "unknown host":
             yield {"platform__base_url": "https://nowhere.invalid/v1.2"}
         case "refused connection":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import threading
 
 import pytest
@@ -67,22 +66,6 @@ def test_a_backup_is_made_one_interval_after_the_data_and_after_the_last_backup(
     frozen_clock.advance(2 * HOUR)
     rotation.run_if_due()
     assert len(list_backups(home)) == 2
-
-
-def test_manifests_are_not_read_while_no_backup_is_due(home, rotation, frozen_clock: Clock, monkeypatch):
-    frozen_clock.advance(25 * HOUR)
-    rotation.run_if_due()
-    read, read_manifest = [], manifest.read
-    monkeypatch.setattr(manifest, "read", lambda folder: read.append(folder.name) or read_manifest(folder))
-    restarted = make_rotation(home)
-    for _ in range(3):
-        rotation.run_if_due()
-        restarted.run_if_due()
-    (name,) = list_backups(home)
-    assert read == [name]
-    shutil.rmtree(home.data_dir / "backups" / name)
-    rotation.run_if_due()
-    assert len(list_backups(home)) == 1
 
 
 def test_the_oldest_scheduled_backups_are_deleted_and_manual_ones_are_kept(

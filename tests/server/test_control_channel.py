@@ -14,13 +14,13 @@ from typing import Any, cast
 
 import pytest
 
-from integration.core.commands import SOCKET_FILE, Progress
+from integration.core.commands import SOCKET_FILE
 from integration.core.errors import ConfigurationError, SwitchroomError
 from integration.core.health import Health
 from integration.core.scheduler import Scheduler
 from integration.server import control_channel as channel_module
 from integration.server import unfinished_commands
-from integration.server.control_channel import YIELD_COMMAND, CommandMoved, ControlChannel, send_command
+from integration.server.control_channel import YIELD_COMMAND, ControlChannel, send_command
 from integration.server.run_command import run_command_with
 from integration.server.unfinished_commands import UnfinishedCommands
 from integration.server.worker import Worker
@@ -178,26 +178,6 @@ def test_a_serve_finishes_a_command_whose_process_was_killed_before_the_hand_ove
     assert (tmp_path / "counted").read_text() == "5"
     assert len(counted) == 3, "the first two steps are not repeated"
     serve.finish_due()
-    assert not (tmp_path / unfinished_commands.UNFINISHED_FILE).exists()
-
-
-def test_a_command_that_a_serve_cannot_finish_before_its_stop_is_left_to_the_next(
-    tmp_path: Path,
-) -> None:
-    product = StubProduct(settings_for(tmp_path))
-    arguments = {"to": 3, "gate": str(tmp_path / "gate")}
-    unfinished_commands.save(tmp_path, "count.up", arguments)
-    serve = UnfinishedCommands(tmp_path, product, Health())
-    opened = ControlChannel(tmp_path, product, finish_command=serve.finish)
-    try:
-        with pytest.raises(CommandMoved):
-            send_command(tmp_path, "count.up", arguments, lambda _: opened.stopping.set(), finish=True)
-    finally:
-        opened.close(5)
-    stored = json.loads((tmp_path / unfinished_commands.UNFINISHED_FILE).read_text())
-    assert stored["arguments"] == {**arguments, "from": 1}
-    (tmp_path / "gate").touch()
-    assert serve.finish("count.up", stored["arguments"], Progress(lambda _: None, lambda: True))["done"] == 3
     assert not (tmp_path / unfinished_commands.UNFINISHED_FILE).exists()
 
 

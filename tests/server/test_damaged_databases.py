@@ -252,22 +252,6 @@ def overwrite_header(path: Path) -> None:
         file.write(b"no database\n" * 10)
 
 
-def truncate_to_half(path: Path) -> None:
-    os.truncate(path, path.stat().st_size // 2 // PAGE_BYTES * PAGE_BYTES)
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("spoil", [overwrite_header, truncate_to_half])
-def test_an_unusable_mirror_is_replaced_at_the_start(data_dir: Path, spoil: Callable[[Path], None]) -> None:
-    spoil(data_dir / "mirror.db")
-    product = Product(data_dir)
-    try:
-        wait_for(lambda: find_put_aside(data_dir, "mirror.db"), "the damaged file put aside")
-        assert_each_applied_once(data_dir, 250)
-    finally:
-        product.stop()
-
-
 def count_rows_of_middle_leaf(path: Path) -> int:
     with open(path, "rb") as file:
         file.seek((find_middle_leaf(path, "inbox") - 1) * PAGE_BYTES)
@@ -334,12 +318,6 @@ def test_an_inbox_that_cannot_be_opened_is_replaced_at_the_start(
         assert bool(lost) == bool(sentence)
     finally:
         product.stop()
-
-
-def test_a_damaged_application_database_is_refused_with_what_to_do(data_dir: Path) -> None:
-    overwrite_header(data_dir / "house.db")
-    with pytest.raises(RuntimeError, match=r"house\.db is damaged .*copy house\.db from the newest backup"):
-        Product(data_dir)
 
 
 def test_beside_a_damaged_application_database_webhooks_and_syncs_continue_and_pages_name_the_repair(

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from integration.server import start_requests
-from integration.server.start_requests import StartRequests
 from tests.server.test_damaged_databases import (
     assert_each_applied_once,
     make_body,
@@ -100,41 +97,3 @@ def test_webhooks_are_stored_before_a_lost_or_damaged_mirror_is_built_again(
         assert_each_applied_once(data_dir, 2)
     finally:
         starting.stop()
-
-
-def call(application: StartRequests, path: str, method: str = "GET") -> tuple[str, bytes]:
-    statuses: list[str] = []
-    body = application(
-        {"PATH_INFO": path, "REQUEST_METHOD": method}, lambda status, _headers: statuses.append(status)
-    )
-    return statuses[0], b"".join(body)
-
-
-def respond(word: bytes) -> start_requests.Application:
-    def application(_environ: object, start_response: object) -> list[bytes]:
-        start_response("200 OK", [])  # type: ignore[operator]
-        return [word]
-
-    return application
-
-
-def test_a_request_waits_for_what_answers_it_but_not_longer_than_a_start_may_take(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    application = StartRequests()
-    answers: list[tuple[str, bytes]] = []
-    waiting = [
-        threading.Thread(target=lambda path=path: answers.append(call(application, path)))
-        for path in ("/webhooks/secret", "/calls")
-    ]
-    waiting[0].start()
-    application.open_receiver("/webhooks/", respond(b"receiver"))
-    waiting[0].join(30)
-    waiting[1].start()
-    application.open_all(respond(b"all"))
-    waiting[1].join(30)
-    assert answers == [("200 OK", b"receiver"), ("200 OK", b"all")]
-    monkeypatch.setattr(start_requests, "PATIENCE_SECONDS", 0.0)
-    late = StartRequests()
-    assert call(late, "/calls") == ("503 Service Unavailable", start_requests.BODY)
-    assert call(late, "/webhooks/secret", "HEAD") == ("503 Service Unavailable", b"")

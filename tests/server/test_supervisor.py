@@ -83,16 +83,6 @@ def test_the_supervisor_has_one_thread(server: Running) -> None:
     assert len(list(Path(f"/proc/{server.pid}/task").iterdir())) == 1
 
 
-def test_idle_and_half_sent_connections_do_not_delay_a_stop(server: Running) -> None:
-    with socket.create_connection(("127.0.0.1", server.port)) as half, open_stream(server.port) as idle:
-        half.sendall(b"GET / HT")
-        get(server.port)
-        server.signal(signal.SIGTERM)
-        assert server.ended() == 0
-        assert idle.recv(4096)
-    assert not has_waited(server)
-
-
 def test_a_running_request_gets_its_response_before_the_stop(server: Running, tmp_path: Path) -> None:
     with socket.create_connection(("127.0.0.1", server.port)) as slow:
         slow.sendall(b"GET /slow HTTP/1.1\r\nHost: localhost\r\n\r\n")

@@ -203,27 +203,6 @@ def test_the_wal_is_checkpointed_after_a_number_of_commits_or_rows(db, tmp_path,
     assert notes_without_wal(db.path, tmp_path) == ["0", "1", "2", "3", "4", "5"]
 
 
-def test_a_checkpoint_is_postponed_while_a_job_waits(db, tmp_path, monkeypatch):
-    """A checkpoint takes as long as several transactions. A later commit still makes one."""
-    monkeypatch.setattr(wal, "CHECKPOINT_COMMITS", 1)
-    monkeypatch.setattr(wal, "POSTPONED_FACTOR", 3)
-    checkpointed = []
-
-    def add_and_queue_next(tx):
-        checkpointed.append(len(notes_without_wal(db.path, tmp_path)))
-        add("note")(tx)
-        if len(checkpointed) < 5:
-            queued.append(db.submit(add_and_queue_next))
-
-    queued = [db.submit(add_and_queue_next)]
-    while len(queued) < 5:
-        queued[-1].result(30)
-    queued[-1].result(30)
-    db.write(lambda tx: None)
-    assert checkpointed == [0, 0, 0, 3, 3]
-    assert len(notes_without_wal(db.path, tmp_path)) == 5
-
-
 def test_a_wal_of_a_killed_process_is_checkpointed_when_the_database_is_opened(db, tmp_path):
     db.write(add("left"))
     killed = tmp_path / "killed"

@@ -117,13 +117,3 @@ def test_bulk_jobs_advance_while_reads_of_requests_never_end(db, monkeypatch):
     monkeypatch.setattr(job_queue, "PAUSE_SECONDS", 0.01)
     with db.read(seconds=5):
         assert db.write_bulk([lambda tx, n=n: n for n in range(5)]) == list(range(5))
-
-
-def test_each_step_has_its_own_transaction_while_a_request_reads(db, monkeypatch):
-    """A request that begins to read waits for the present step, not for those that follow."""
-    monkeypatch.setattr(job_queue, "PAUSE_SECONDS", 0.01)
-    announced = []
-    db.on_commit = announced.append
-    with db.read(seconds=5):
-        db.write_bulk([lambda tx: tx.announce("step", 0)] * 3)
-    assert [len(changes) for changes in announced] == [1, 1, 1]

@@ -77,14 +77,6 @@ def test_a_full_last_page_has_no_next_cursor(connection: sqlite3.Connection) -> 
     assert (len(page.rows), page.next) == (100, None)
 
 
-def test_new_first_rows_cause_no_duplicates_on_the_next_page(connection: sqlite3.Connection) -> None:
-    listing, select = Listing("-at", "-id"), "SELECT * FROM notes"
-    first = listing.fetch_page(connection, select, {}, None, 10)
-    connection.execute("INSERT INTO notes VALUES (101, '2026-09-02 10:00:00', 'new')")
-    second = listing.fetch_page(connection, select, {}, first.next, 10)
-    assert not {row["id"] for row in first.rows} & {row["id"] for row in second.rows}
-
-
 @pytest.mark.parametrize("cursor", [None, "", "x", "~", "2026-09-02 09:00:01", "2026~x", "2026~٣", "2026~-1"])
 def test_an_invalid_cursor_returns_the_first_page(connection: sqlite3.Connection, cursor: str | None) -> None:
     page = Listing("-at", "-id").fetch_page(connection, "SELECT * FROM notes", {}, cursor, 5)

@@ -53,8 +53,3 @@ def test_all_connections_have_the_view_of_one_commit(make_reader: Reader, commit
 def test_commits_during_each_attempt_leave_one_connection(make_reader: Reader) -> None:
     with open_same_view(make_reader(ATTEMPTS * 10).read, 3) as connections:
         assert len(connections) == 1
-
-
-def test_one_connection_needs_no_attempt(make_reader: Reader) -> None:
-    with open_same_view(make_reader(1).read, 1) as connections:
-        assert [connection.execute(COUNT).fetchone()[0] for connection in connections] == [0]
