@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 import threading
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from integration.catalogue import UnknownResource, get_resource
@@ -24,8 +23,6 @@ from integration.sync.reading.full_sync import run_full_sync
 from integration.sync.reading.incremental_sync import run_incremental_sync
 from integration.sync.reading.page_store import Interrupted, Tally, store_failure
 
-log = logging.getLogger(__name__)
-
 MAX_RETRY_WAIT_SECONDS = 15.0
 """Maximum seconds that a sync waits for a file's next attempt.
 
@@ -33,101 +30,46 @@ Later attempts are left to the scheduler.
 """
 
 
-@dataclass(slots=True)
-class CollectionResult:
-    """Result of the sync of one collection.
-
-    `rows` is the number of stored records, `read` that of the records received. `complete` is True if the
-    collection has been read completely at least once and this run did not fail. `gone` counts records that
-    this run marked as missing. `held` counts missing records above the deletion limit, which a user must
-    confirm.
-    """
-
-    collection: str
-    rows: int = 0
-    read: int = 0
-    new: int = 0
-    changed: int = 0
-    gone: int = 0
-    held: int = 0
-    seconds: float = 0.0
-    complete: bool = False
-    error: str | None = None
-
-
-@dataclass(slots=True)
-class FilesResult:
-    """Result of the downloads of a sync.
-
-    `fetched` counts files that this sync downloaded, `have` files in the archive, `waiting` files without a
-    successful download. `error` is that of a full disk or an unreachable platform, which ends the downloads,
-    otherwise the last error of a file.
-    """
-
-    fetched: int = 0
-    have: int = 0
-    waiting: int = 0
-    error: str | None = None
-
-
-@dataclass(slots=True)
-class SyncSummary:
-    """Results of a sync. `files` is None if no downloads were requested."""
-
-    rows: list[CollectionResult] = field(default_factory=list)
-    files: FilesResult | None = None
-
-    @property
-    def is_complete(self) -> bool:
-        """True if all requested collections and files are complete."""
-        collections_complete = all(row.complete and row.error is None for row in self.rows)
-        return collections_complete and (self.files is None or not self.files.waiting)
-
-
-class SyncInterrupted(Exception):
-    """The sync was cancelled.
-
-    `remaining` are the unfinished collections; the first may be partly read. With `records_complete` all
-    records are read, and only their calls or files are left.
-    """
-
-    def __init__(
-        self, remaining: Sequence[str], summary: SyncSummary, *, records_complete: bool = False
-    ) -> None:
-        super().__init__("ended early")
-        self.remaining = list(remaining)
-        self.summary = summary
-        self.records_complete = records_complete
-
-
 @command("collections.sync")
 def sync(context: SyncContext, arguments: Arguments, progress: Progress) -> Result:
-    """Run a sync of `resources`.
+    """Sync `resources`, then compute calls and download files.
 
-    `full` reads each collection completely. `files` downloads files too. `accept` accepts the deletions above
-    the deletion limit. `resumed` and `done` continue an interrupted sync.
+    A growing collection that has been read completely before gets an incremental sync, unless `full`. Any
+    other collection gets a full sync. `files` downloads files too. `accept` accepts the deletions above the
+    deletion limit. `resumed` and `done` continue an interrupted sync. The result has `rows`, one for each
+    collection, `files` (None without downloads), and `complete`: True if all collections and files are
+    complete. Failures of the platform are part of it.
     """
-    finished_rows = [CollectionResult(**row) for row in arguments.get("done", ())]
-    if arguments.get("accept") and not arguments.get("resumed"):
+    collections, rows = resolve_collections(arguments.get("resources", ())), [*arguments.get("done", ())]
+    full, is_resumed = bool(arguments.get("full")), bool(arguments.get("resumed"))
+
+    def make_unfinished(remaining: Sequence[str], *, full: bool) -> Unfinished:
+        return Unfinished(
+            {**arguments, "resources": list(remaining), "full": full, "resumed": True, "done": rows}
+        )
+
+    if arguments.get("accept") and not is_resumed:
         for name in arguments["resources"]:
             deletions.accept_deletions(context, PLAN[name])
-    try:
-        summary = run_sync(
-            context,
-            resolve_collections(arguments.get("resources", ())),
-            full=bool(arguments.get("full")),
-            files=bool(arguments.get("files", True)),
-            progress=progress,
-            resumed=bool(arguments.get("resumed")),
-        )
-    except SyncInterrupted as interrupted:
-        rows = [asdict(row) for row in (*finished_rows, *interrupted.summary.rows)]
-        full = bool(arguments.get("full")) and not interrupted.records_complete
-        raise Unfinished(
-            {**arguments, "resources": interrupted.remaining, "full": full, "resumed": True, "done": rows}
-        ) from interrupted
-    summary.rows[:0] = finished_rows
-    return {**asdict(summary), "complete": summary.is_complete}
+    for index, name in enumerate(collections):
+        # The full sync of the first collection continues where it was interrupted.
+        restart = full and not (is_resumed and index == 0)
+        try:
+            rows.append(_sync_collection(context, PLAN[name], full, restart, progress))
+        except Interrupted as interrupted:
+            raise make_unfinished(collections[index:], full=full) from interrupted
+    # From here on all records are read: the resumed run needs only an incremental sync of these collections,
+    # and then computes the remaining calls, or downloads the remaining files.
+    call_collections = [name for name in collections if name in LEG_FIELDS]
+    if call_collections and _assemble_calls(context, progress):
+        raise make_unfinished(call_collections, full=False)
+    files, file_collections = None, [name for name in collections if name in FILES_OF]
+    if arguments.get("files", True) and file_collections:
+        files = _fetch_files(context, [FILES_OF[name] for name in file_collections], progress)
+        if not progress.can_continue:
+            raise make_unfinished(file_collections, full=False)
+    is_complete = all(row["complete"] for row in rows) and not (files and files["waiting"])
+    return {"rows": rows, "files": files, "complete": is_complete}
 
 
 @command("deletions.undo")
@@ -162,49 +104,17 @@ def resolve_collections(requested_names: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(collections)) or list(PLAN)
 
 
-def run_sync(
-    context: SyncContext,
-    collections: Sequence[str],
-    *,
-    full: bool,
-    files: bool,
-    progress: Progress,
-    resumed: bool = False,
-) -> SyncSummary:
-    """Sync `collections` (paths of PLAN), then compute calls and download files.
-
-    A growing collection that has been read completely before gets an incremental sync, unless `full`. Any
-    other collection gets a full sync. With `resumed` the full sync of the first collection continues where it
-    was interrupted. Failures of the platform are part of the summary. Raises SyncInterrupted, StorageError.
-    """
-    summary = SyncSummary()
-    for index, collection in enumerate(collections):
-        try:
-            restart = full and not (resumed and index == 0)
-            summary.rows.append(_sync_collection(context, PLAN[collection], full, restart, progress))
-        except Interrupted as interrupted:
-            raise SyncInterrupted(collections[index:], summary) from interrupted
-    call_collections = [name for name in collections if name in LEG_FIELDS]
-    if call_collections and _assemble_calls(context, progress):
-        # All records are read: the resumed run needs only an incremental sync of these collections, and then
-        # computes the remaining calls.
-        raise SyncInterrupted(call_collections, summary, records_complete=True)
-    kinds = [kind for collection, kind in FILES_OF.items() if collection in collections]
-    if files and kinds:
-        summary.files = _fetch_files(context, kinds, progress)
-        if not progress.can_continue:
-            # All records are read: the resumed run needs only an incremental sync of these collections, and
-            # then downloads the remaining files.
-            raise SyncInterrupted(
-                [name for name in collections if name in FILES_OF], summary, records_complete=True
-            )
-    return summary
-
-
 def _sync_collection(
     context: SyncContext, policy: Policy, full: bool, restart: bool, progress: Progress
-) -> CollectionResult:
-    collection, row, started_at = policy.collection, CollectionResult(policy.collection), clock.monotonic()
+) -> dict[str, Any]:
+    """Sync one collection and return its row of the result. Raises Interrupted.
+
+    `rows` is the number of stored records, `read` that of the records received. `complete` is True if the
+    collection has been read completely at least once and this run did not fail. `gone` counts records that
+    this run marked as missing. `held` counts missing records above the deletion limit, which a user must
+    confirm.
+    """
+    collection, started_at, failure = policy.collection, clock.monotonic(), None
 
     def send_progress(done: int, total: int | None) -> None:
         progress(collection=collection, done=done, total=total)
@@ -218,18 +128,24 @@ def _sync_collection(
         except PlatformError as error:
             # A request that was aborted by the cancellation is not a failure.
             tally.raise_if_cancelled()
-            row.error = str(error)
+            failure = str(error)
             store_failure(context, policy, error)
     with context.mirror_db.read() as connection:
         state = collection_state.get_state(connection, collection)
-        row.rows = collection_state.count_rows(connection, policy.resource)
-    row.read = tally.read
-    row.new, row.changed, row.gone = tally.inserted, tally.updated, tally.missing
-    row.held = state.held or 0
-    row.complete = row.error is None and (policy.kind == "live" or state.complete_at is not None)
-    row.seconds = round(clock.monotonic() - started_at, 3)
-    progress(collection=collection, done=row.rows, total=row.rows, finished=True)
-    return row
+        rows = collection_state.count_rows(connection, policy.resource)
+    progress(collection=collection, done=rows, total=rows, finished=True)
+    return {
+        "collection": collection,
+        "rows": rows,
+        "read": tally.read,
+        "new": tally.inserted,
+        "changed": tally.updated,
+        "gone": tally.missing,
+        "held": state.held or 0,
+        "seconds": round(clock.monotonic() - started_at, 3),
+        "complete": failure is None and (policy.kind == "live" or state.complete_at is not None),
+        "error": failure,
+    }
 
 
 def _read_collection(context: SyncContext, policy: Policy, tally: Tally, full: bool, restart: bool) -> None:
@@ -268,55 +184,38 @@ def _assemble_calls(context: SyncContext, progress: Progress) -> int:
     return call_assembly.assemble_pending(context, lambda: progress.can_continue, send_progress)
 
 
-def _fetch_files(context: SyncContext, kinds: Sequence[MediaKind], progress: Progress) -> FilesResult:
-    files, errors = FilesResult(), list[str]()
-    enabled_kinds = [kind for kind in kinds if kind in download.list_enabled_kinds(context.settings)]
-    for kind in enabled_kinds:
-        context.mirror_db.write(_make_enqueue_job(kind))
-    total = _count_files(context, enabled_kinds)["waiting"]
+def _fetch_files(context: SyncContext, kinds: Sequence[MediaKind], progress: Progress) -> dict[str, Any]:
+    """Download files and return their part of the result.
+
+    `fetched` counts files that this sync downloaded, `have` files in the archive, `waiting` files without a
+    successful download. `error` is that of a full disk or an unreachable platform, which ends the downloads,
+    otherwise the last error of a file.
+    """
+    kinds = [kind for kind in kinds if kind in download.list_enabled_kinds(context.settings)]
+    for kind in kinds:
+        context.mirror_db.write(partial(media_files.enqueue_missing, kind=kind))
+
+    def count(*states: str) -> int:
+        with context.mirror_db.read() as connection:
+            counts = media_files.count_by_state(connection, kinds)
+        return sum(number for (kind, state), number in counts.items() if kind in kinds and state in states)
+
+    total, fetched, failure = count("wanted", "failed"), 0, None
 
     def send_progress(_file: object) -> None:
-        progress(
-            collection="files", done=total - _count_files(context, enabled_kinds)["waiting"], total=total
-        )
+        progress(collection="files", done=total - count("wanted", "failed"), total=total)
 
     send_progress(None)
     try:
         while progress.can_continue:
-            files.fetched += download.download_due_files(
-                context, lambda: progress.can_continue, send_progress
-            )
+            fetched += download.download_due_files(context, lambda: progress.can_continue, send_progress)
             with context.mirror_db.read() as connection:
-                next_try_at = media_files.next_at(connection, enabled_kinds)
+                next_try_at = media_files.next_at(connection, kinds)
             if next_try_at is None or next_try_at - clock.unix() > MAX_RETRY_WAIT_SECONDS:
                 break
             threading.Event().wait(max(0.05, min(1.0, next_try_at - clock.unix())))
     except (PlatformError, StorageFull) as error:
-        errors.append(str(error))
-    counts = _count_files(context, enabled_kinds)
-    files.have, files.waiting = counts["have"], counts["waiting"]
-    files.error = errors[0] if errors else _last_error(context, enabled_kinds)
-    return files
-
-
-def _make_enqueue_job(kind: MediaKind) -> Callable[[Any], int]:
-    return lambda tx: media_files.enqueue_missing(tx, kind)
-
-
-def _count_files(context: SyncContext, kinds: Sequence[MediaKind]) -> dict[str, int]:
+        failure = str(error)
     with context.mirror_db.read() as connection:
-        counts = media_files.count_by_state(connection, kinds)
-    return {
-        "have": sum(number for (kind, state), number in counts.items() if kind in kinds and state == "have"),
-        "waiting": sum(
-            number
-            for (kind, state), number in counts.items()
-            if kind in kinds and state in ("wanted", "failed")
-        ),
-    }
-
-
-def _last_error(context: SyncContext, kinds: Sequence[MediaKind]) -> str | None:
-    with context.mirror_db.read() as connection:
-        error: str | None = media_files.summarize_failed(connection, kinds)["why"]
-    return error
+        failure = failure or media_files.summarize_failed(connection, kinds)["why"]
+    return {"fetched": fetched, "have": count("have"), "waiting": count("wanted", "failed"), "error": failure}
