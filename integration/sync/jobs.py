@@ -87,6 +87,7 @@ class SyncJobs:
         self.context = StandaloneSyncContext(settings, mirror_db, platform, health, call_store)
         self._scheduler = scheduler
         self.backoff = CollectionBackoff(self.context, scheduler.stopping, self._on_recovery)
+        health.probe(deletions.HEALTH_CHECK, partial(deletions.describe_held, mirror_db))
         self._downloads_prepared = False
         self._rotations = {policy.collection: Rotation(policy) for policy in list_history_policies()}
 
@@ -108,7 +109,6 @@ class SyncJobs:
         every(DOWNLOADS_JOB, IDLE_SECONDS, self._run_downloads, executor="downloads")
         every("archive checks", scrub.RUN_INTERVAL_SECONDS, self._scrub_archive, executor="downloads")
         every("keep-alive", KEEP_ALIVE_CHECK_SECONDS, self._keep_alive, executor="sync")
-        deletions.restore_health_failures(self.context)
         self.context.health.probe("platform credentials", lambda: self.context.platform.problem)
         self.context.health.probe("platform", self._describe_outage)
         self._scheduler.on_tick = self._report_budget

@@ -12,7 +12,7 @@ from typing import Any
 from integration.catalogue import get_resource
 from integration.catalogue.collection_titles import get_title
 from integration.sync.jobs import INCREMENTAL_SYNC_PREFIX
-from integration.sync.reading.deletions import health_check_name
+from integration.sync.reading import deletions
 
 MAX_LISTED = 5
 """Failing components that the top of the page lists. The table of components has all of them."""
@@ -71,7 +71,6 @@ def list_components(report: Mapping[str, Any]) -> list[Component]:
 
 def list_problems(
     report: Mapping[str, Any],
-    held_collections: Collection[str],
     failing_collections: Collection[str],
     *,
     has_platform_problem: bool,
@@ -81,8 +80,8 @@ def list_problems(
     The page lists held deletions with buttons of their own, failing collections, and a platform that is
     unreachable or requested a pause (`has_platform_problem`), which makes every sync fail.
     """
-    other_checks = {health_check_name(collection) for collection in held_collections}
-    other_checks |= {f"{INCREMENTAL_SYNC_PREFIX}{collection}" for collection in failing_collections}
+    other_checks = {f"{INCREMENTAL_SYNC_PREFIX}{collection}" for collection in failing_collections}
+    other_checks.add(deletions.HEALTH_CHECK)
     remaining = {
         name: check
         for name, check in report["checks"].items()

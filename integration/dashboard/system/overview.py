@@ -167,7 +167,6 @@ def index() -> Response:
     gaps = sum(completeness_row.gap_count for completeness_row in completeness_rows)
     failing_components = components.list_problems(
         report,
-        [state.collection for state in held_deletions],
         [state.collection for state in failing_collections],
         has_platform_problem=bool(unreachable_at or request_budget.pause_end),
     )

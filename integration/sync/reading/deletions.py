@@ -24,6 +24,7 @@ from integration.mirror.records import missing_records, single_record
 from integration.mirror.records.rows import Key
 from integration.mirror.records.upsert import delete_rows
 from integration.mirror.sync_state import collection_state, completeness
+from integration.sqlite.database import Database
 from integration.sqlite.transaction import Transaction
 from integration.sync.context import SyncContext
 from integration.sync.plan import Policy
@@ -36,6 +37,9 @@ DELETION_LIMIT, DELETION_LIMIT_SHARE = 20, 0.02
 
 The larger of the two applies.
 """
+
+HEALTH_CHECK = "held deletions"
+"""Name of the health check that fails while deletions exceed the limit."""
 
 AGE_OUT_SAMPLE_SIZE = 5
 """Maximum number of the oldest records that are requested to confirm their age-out."""
@@ -77,7 +81,9 @@ def confirm_missing(context: SyncContext, policy: Policy, tally: Tally) -> None:
     _mark_missing(context, policy, aged_out_keys, full_sync_start, "aged", tally)
     # A user who accepted a hundred deletions did not accept an empty list that follows.
     if unexplained_count > state.accepted + get_deletion_limit(missing_summary.present):
-        _hold_deletions(context, policy, unexplained_count, missing_summary.present)
+        context.mirror_db.write(
+            lambda tx: collection_state.hold_deletions(tx, policy.collection, unexplained_count)
+        )
         return
     release_deletions(context, policy, state)
     if not unexplained_count:
@@ -159,18 +165,14 @@ def may_accept_empty(context: SyncContext, policy: Policy, state: collection_sta
         rows = collection_state.count_rows(connection, policy.resource)
     if rows <= state.accepted + DELETION_LIMIT:
         return True
-    _hold_deletions(context, policy, rows, rows)
+    context.mirror_db.write(lambda tx: collection_state.hold_deletions(tx, policy.collection, rows))
     return False
 
 
 def release_deletions(context: SyncContext, policy: Policy, state: collection_state.State) -> None:
-    """Clear the held deletions of a collection within the deletion limit.
-
-    Also clears their acceptance and the health failure.
-    """
+    """Clear the held deletions of a collection within the deletion limit, and their acceptance."""
     if state.held is not None or state.accepted:
         context.mirror_db.write(lambda tx: collection_state.hold_deletions(tx, policy.collection, None))
-    context.health.unwatch(health_check_name(policy.collection))
 
 
 def record_requested_deletions(context: SyncContext, resource: Resource, keys: Sequence[Key] | None) -> None:
@@ -209,7 +211,6 @@ def restore_deleted(context: SyncContext, policy: Policy) -> int:
         collection_state.hold_deletions(tx, policy.collection, None)
         return len(restored_keys)
 
-    context.health.unwatch(health_check_name(policy.collection))
     return context.mirror_db.write(job)
 
 
@@ -222,24 +223,17 @@ def accept_deletions(context: SyncContext, policy: Policy) -> None:
     context.mirror_db.write(lambda tx: collection_state.accept_deletions(tx, policy.collection))
 
 
-def health_check_name(collection: str) -> str:
-    """Return the name of the health check for exceeded deletion limits."""
-    return f"deletions in {collection}"
-
-
-def restore_health_failures(context: SyncContext) -> None:
-    """Restore the health failures of waiting deletions at the start."""
-    with context.mirror_db.read() as connection:
-        for state in collection_state.list_states(connection):
-            if state.held is not None:
-                context.health.fail(
-                    health_check_name(state.collection),
-                    _format_limit_message(
-                        state.collection,
-                        state.held,
-                        collection_state.count_rows(connection, get_resource(state.collection)),
-                    ),
-                )
+def describe_held(mirror_db: Database) -> str | None:
+    """Return the deletions that wait for a user for the health check HEALTH_CHECK, None without one."""
+    with mirror_db.read() as connection:
+        held = [
+            f"{state.held:,} of {collection_state.count_rows(connection, get_resource(state.collection)):,}"
+            f" {state.collection} are missing on the platform, more than the deletion limit."
+            f" They are kept until you run `sync {state.collection} --accept-deletions`."
+            for state in collection_state.list_states(connection)
+            if state.held is not None
+        ]
+    return " ".join(held) or None
 
 
 def has_own_path(policy: Policy) -> bool:
@@ -353,19 +347,3 @@ def _finish_deletions(context: SyncContext, tx: Transaction, resource: Resource,
     if context.settings.sync.on_platform_delete == "delete":
         gate = tx.gates.get("deletions")
         delete_rows(tx, resource, keys if gate is None else gate((tx.connection, resource, keys)))
-
-
-def _hold_deletions(context: SyncContext, policy: Policy, missing_count: int, present_count: int) -> None:
-    context.mirror_db.write(lambda tx: collection_state.hold_deletions(tx, policy.collection, missing_count))
-    context.health.fail(
-        health_check_name(policy.collection),
-        _format_limit_message(policy.collection, missing_count, present_count),
-    )
-
-
-def _format_limit_message(collection: str, held_count: int, present_count: int) -> str:
-    return (
-        f"{held_count:,} of {present_count:,} {collection} are missing on the platform, "
-        "more than the deletion limit. "
-        f"They are kept until you run `sync {collection} --accept-deletions`."
-    )

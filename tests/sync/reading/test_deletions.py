@@ -138,7 +138,7 @@ def test_a_list_without_keys_is_emptied_only_after_a_user_accepts(synced, movabl
         return (
             simulated.row_count(policy.collection),
             state.held,
-            deletions.health_check_name(policy.collection) in simulated.context.health.report()["checks"],
+            deletions.describe_held(simulated.mirror_db) is not None,
         )
 
     simulated.faults("empty@/calltracking/ddis")
@@ -152,18 +152,6 @@ def test_a_list_without_keys_is_emptied_only_after_a_user_accepts(synced, movabl
     deletions.accept_deletions(simulated.context, policy)
     run_full_sync(simulated.context, policy)
     assert get_outcome() == (0, None, False)
-
-
-def test_the_failure_of_the_deletion_limit_is_restored_after_a_restart(synced):
-    simulated = synced(CONTACTS)
-    delete(simulated, "contacts", *pick_middle(simulated, "contacts", 25))
-    run_full_sync(simulated.context, CONTACTS)
-    simulated.context.health.unwatch(deletions.health_check_name("contacts"))
-    deletions.restore_health_failures(simulated.context)
-    assert (
-        simulated.context.health.report()["checks"][deletions.health_check_name("contacts")]["state"]
-        == "failing"
-    )
 
 
 def test_records_that_aged_out_do_not_count_for_the_deletion_limit(synced):
@@ -297,7 +285,7 @@ def test_commands_accept_and_undo_deletions(synced, movable_clock):
         "rows"
     ][0]
     assert (row["held"], row["gone"]) == (30, 0)
-    report = simulated.context.health.report()["checks"][deletions.health_check_name("contacts")]
+    report = simulated.context.health.report()["checks"][deletions.HEALTH_CHECK]
     assert report["state"] == "failing"
     assert "sync contacts --accept-deletions" in report["error"]
     movable_clock.advance(60)
@@ -308,7 +296,7 @@ def test_commands_accept_and_undo_deletions(synced, movable_clock):
     )
     assert (report["rows"][0]["held"], report["rows"][0]["gone"]) == (0, 30)
     assert list_missing(simulated, "contacts") == deleted
-    assert deletions.health_check_name("contacts") not in simulated.context.health.report()["checks"]
+    assert simulated.context.health.report()["checks"][deletions.HEALTH_CHECK]["state"] == "ok"
     assert commands.undo_deletions(simulated.context, {"resources": ["contacts"]}, RecordedProgress())[
         "back"
     ] == {"contacts": 30}
