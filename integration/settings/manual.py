@@ -44,12 +44,8 @@ credentials are required.
 - `SWITCHROOM_<SECTION>__<KEY>_FILE` names a file from which the value is read; use it for secrets.
 - Unknown keys and unknown variables that begin with `SWITCHROOM_` are mistakes. In Kubernetes, a service
   named `switchroom` adds such variables: set `enableServiceLinks: false`, or give the service another name.
-- All mistakes are reported at once, one line each, and the exit status is 2. `switchroom doctor` also
-  checks the conditions of a start: port, certificate and key, data folder, disk, clock, packages of extras.
-- Either an API key (`user_id`, `api_key`) or a login (`email`, `password`) is configured. Commands for
-  local data, such as `user`, `key`, `export`, `hold`, `erase`, `verify` and `backup`, run without either.
-- A platform with a certificate of a private authority needs `platform.ca_file`. Only the platform's
-  connections use it; webhooks need a certificate of a public authority.
+- All mistakes are reported at once, one line each, and the exit status is 2.
+- Either an API key (`user_id`, `api_key`) or a login (`email`, `password`) is configured.
 - A changed setting takes effect at the next start of `serve`.
 """
 
