@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from integration.exports import jobs
-from integration.exports.jobs import ExportJob
 from tests.support.clock import Clock
 from tests.support.people import BOB
 from tests.support.scheduled_exports import ScheduledExports
@@ -169,41 +167,21 @@ def test_several_missed_nights_are_one_update(lake: ScheduledExports, movable_cl
     ]
 
 
-def test_the_form_offers_files_by_month(
-    exporting: ScheduledExports, find_schedule: Callable[[], ExportJob]
-) -> None:
+def test_the_form_offers_files_by_month(exporting: ScheduledExports) -> None:
     browser = exporting.log_in(BOB)
     form = {
         "export": "call-history", "name": "Lake", "form": "parquet-by-month", "every": "day", "at": "02:30",
         "zone": "Europe/Berlin", "target": "folder", "place": "", "wait_hours": "6",
         "otherwise": "incomplete",
     }  # fmt: skip
-    assert (
-        '<option value="parquet-by-month">Parquet by month</option>'
-        in browser.get("/exports/schedules/new?export=call-history").text
-    )
     assert "-by-month" not in browser.get("/exports/schedules/new?export=users").text
     refused = browser.post(
         "/exports/schedules/new", **{**form, "target": "put", "place": "https://a.example/x"}
     )
     assert "Files by month need a folder." in refused.text
     page = browser.post("/exports/schedules/new", **form)
-    assert '<option value="parquet-by-month" selected>' in page.text
-    assert "all changed months" in page.text
-    assert "Update now" in page.text
+    assert '<option value="parquet-by-month" selected>Parquet by month</option>' in page.text
     assert "update the complete months" in page.text
-    assert (find_schedule().form, find_schedule().is_by_month) == ("parquet", True)
-    browser.post(f"/exports/schedules/{find_schedule().id}", **{**form, "form": "parquet"})
-    assert not find_schedule().is_by_month
-
-
-@pytest.fixture
-def find_schedule(exporting: ScheduledExports) -> Callable[[], ExportJob]:
-    """Return the only schedule."""
-
-    def find() -> ExportJob:
-        with exporting.app_db.read() as connection:
-            (schedule,) = jobs.list_schedules(connection)
-        return schedule
-
-    return find
+    with exporting.app_db.read() as connection:
+        (schedule,) = jobs.list_schedules(connection)
+    assert (schedule.form, schedule.is_by_month) == ("parquet", True)

@@ -9,7 +9,6 @@ import pytest
 
 from integration.access import people
 from integration.app_schema import open_app_db
-from integration.core.errors import DomainError
 from integration.sqlite.database import Database
 from integration.workspace import saved
 
@@ -45,17 +44,6 @@ def test_own_column_set_precedes_the_shared_one_and_others_are_private(app_db: D
         assert saved.find(connection, saved.COLUMN_SETS, "sms", "for tax", ANN) is None
         names = [(one.name, one.shared) for one in saved.all_of(connection, saved.COLUMN_SETS, "cdrs", BEA)]
     assert names == [("for tax", True), ("for tax", False)]
-
-
-def test_shared_name_is_unique_and_changed_only_by_its_owner(app_db: Database) -> None:
-    saved.save(app_db, saved.COLUMN_SETS, "cdrs", ANN, "for tax", "id", shared=True)
-    with pytest.raises(DomainError, match="Another user"):
-        saved.save(app_db, saved.COLUMN_SETS, "cdrs", BEA, "for tax", "id", shared=True)
-    saved.save(app_db, saved.COLUMN_SETS, "cdrs", ANN, "for tax", "dst", shared=True)
-    assert found(app_db, "for tax", BEA) == ("dst",)
-    for name, columns in (("", ("id",)), ("none", ())):
-        with pytest.raises(DomainError):
-            saved.save(app_db, saved.COLUMN_SETS, "cdrs", ANN, name, ",".join(columns), shared=False)
 
 
 def test_shared_column_set_is_kept_when_its_owner_is_removed(app_db: Database) -> None:

@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from integration.core.errors import QueryError
-from integration.exports.folders import LocalFolder
-from integration.exports.formats import parquet, parquet_months
+from integration.exports.formats import parquet
 from integration.exports.selection import select
 from tests.exports.test_presets import exporting
 from tests.support.application import running_app
@@ -50,33 +49,6 @@ def test_values_of_a_wrong_type_are_kept_in_the_column_unfit(tmp_path: Path) -> 
     assert first["_unfit"] == '{"duration":"soon","calldate":"0000-00-00 00:00:00"}'
     assert (first["duration"], first["calldate"], first["src"]) == (None, None, "5")
     assert second["_unfit"] is None
-
-
-@pytest.mark.exhaustive
-def test_monthly_files_are_one_data_set_and_can_be_rewritten(tmp_path: Path) -> None:
-    # Imported here: the suite runs without DuckDB.
-    import duckdb
-
-    stamps = ["2026-06-30 23:59:59", "2026-07-01 00:00:00", "2026-07-31 23:59:59", None, "soon"]
-    records = [{"id": number, "calldate": stamp} for number, stamp in enumerate(stamps, 1)]
-    table, folder = collection_at(":memory:", CALLS, records), LocalFolder(tmp_path / "set")
-    for is_written in (True, False):
-        done = parquet_months.write_months(lambda: nullcontext(table), select(CALLS, {}), folder)
-        assert [(file.month, file.rows, file.is_written) for file in done] == [
-            ("2026-06", 1, is_written),
-            ("2026-07", 2, is_written),
-            ("undated", 2, is_written),
-        ]
-    found = duckdb.sql(
-        f"SELECT month, list(id ORDER BY id) FROM read_parquet('{tmp_path}/set/*/*.parquet',"
-        " hive_partitioning = true) GROUP BY month ORDER BY month"
-    ).fetchall()
-    assert found == [("2026-06", [1]), ("2026-07", [2, 3]), ("undated", [4, 5])]
-    july = select(CALLS, {"from": "2026-07-01", "to": "2026-08-01"})
-    table.execute("DELETE FROM cdrs WHERE id = 3")
-    (file,) = parquet_months.write_months(lambda: nullcontext(table), july, folder)
-    assert (file.month, file.rows, file.is_written) == ("2026-07", 1, True)
-    assert len(list((tmp_path / "set").rglob("*"))) == 6
 
 
 def test_calls_are_downloaded_over_http(tmp_path: Path) -> None:
