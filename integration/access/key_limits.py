@@ -105,10 +105,9 @@ def _parse_networks(texts: Collection[str]) -> tuple[str, ...]:
 def _parse_rate(text: str) -> int | None:
     if not text:
         return None
-    if not (text.isascii() and text.isdecimal() and len(text) <= 6 and int(text) >= 1):
+    is_number = text.isascii() and text.isdecimal() and len(text) <= 6
+    if not is_number or not 1 <= int(text) <= MAX_REQUESTS_PER_MINUTE:
         raise DomainError(f"Invalid rate {text!r}. Enter requests per minute, from 1 to 100,000.")
-    if int(text) > MAX_REQUESTS_PER_MINUTE:
-        raise DomainError(f"The rate {text} is too high. A key can have at most 100,000 requests per minute.")
     return int(text)
 
 

@@ -126,20 +126,12 @@ def _record_attempt(tx: Transaction, subjects: _Subjects) -> int:
 def _check_limit(connection: sqlite3.Connection, subjects: _Subjects) -> None:
     now = clock.unix()
     waits = []
-    for sql, subject in (
-        (
-            "SELECT at FROM attempts WHERE account = ? AND at > ? AND at <= ? ORDER BY at DESC LIMIT ?",
-            subjects.account,
-        ),
-        (
-            "SELECT at FROM attempts WHERE address = ? AND at > ? AND at <= ? ORDER BY at DESC LIMIT ?",
-            subjects.address,
-        ),
-    ):
+    for column, subject in (("account", subjects.account), ("address", subjects.address)):
         if subject is None:
             continue
         rows = connection.execute(
-            sql, (subject, now - subjects.window_seconds, now + WINDOW_SECONDS, MAX_ATTEMPTS)
+            f"SELECT at FROM attempts WHERE {column} = ? AND at > ? AND at <= ? ORDER BY at DESC LIMIT ?",
+            (subject, now - subjects.window_seconds, now + WINDOW_SECONDS, MAX_ATTEMPTS),
         ).fetchall()
         if len(rows) >= MAX_ATTEMPTS:
             waits.append(rows[-1][0] + subjects.window_seconds - now)

@@ -102,7 +102,9 @@ def find_expired(settings: Settings) -> list[DataCopy]:
     """
     retention_days = [days for days in settings.retention.model_dump().values() if days]
     limits: dict[CopyKind, list[float]] = {
-        "data before a restore": [*retention_days, *_list_set(settings.storage.keep_before_restore_days)],
+        "data before a restore": list(
+            filter(None, [*retention_days, settings.storage.keep_before_restore_days])
+        ),
         "data before an upgrade": [*retention_days, KEEP_DAYS],
         "damaged database": retention_days,
     }
@@ -137,7 +139,3 @@ def _find_folders(folder: Path, depth: int) -> Iterator[DataCopy]:
             yield DataCopy(path, "backup")
         elif depth:
             yield from _find_folders(path, depth - 1)
-
-
-def _list_set(days: float) -> list[float]:
-    return [days] if days else []

@@ -218,7 +218,9 @@ class _Erasure:
     def _remove_copies(self) -> _Copies:
         """Delete copies with the number, except backups and held copies."""
         found = _Copies()
-        erased_paths = self._list_erased_paths()
+        sql = "SELECT path FROM media WHERE last_error = ? AND path <> ''"
+        with self._context.mirror_db.read() as connection:
+            erased_paths = [row[0] for row in connection.execute(sql, (retention_rules.ERASED_REASON,))]
         for copy in copies.find_copies(self._data_dir):
             self._progress(doing=f"searching {copy.path.name}")
             has_erased_file = any((copy.path / path).exists() for path in erased_paths)
@@ -232,12 +234,6 @@ class _Erasure:
                 copy.delete()
                 found.removed.append(copy)
         return found
-
-    def _list_erased_paths(self) -> list[str]:
-        """Return the paths below data_dir of all files that erasures deleted."""
-        sql = "SELECT path FROM media WHERE last_error = ? AND path <> ''"
-        with self._context.mirror_db.read() as connection:
-            return [row[0] for row in connection.execute(sql, (retention_rules.ERASED_REASON,))]
 
     def _find_places(self, known_copies: list[DataCopy]) -> tuple[list[str], list[str]]:
         """Return delivered exports, and other places, that possibly contain the number."""

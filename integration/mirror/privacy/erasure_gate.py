@@ -94,7 +94,7 @@ def _strip_value(name: str, meaning: Meaning | None, value: Any, contains_number
     if isinstance(value, int | float):
         if meaning in _NUMBER_MEANINGS and contains_number(str(value)):
             return ERASED
-        return _strip_number(name, value, contains_number)
+        return None if not _ID_FIELD.search(name) and contains_number(str(value)) else value
     if not isinstance(value, str) or isinstance(value, RawJson):
         return None
     if contains_number(value):
@@ -103,10 +103,6 @@ def _strip_value(name: str, meaning: Meaning | None, value: Any, contains_number
         return value if parse_clid_number(value) and not re.search(r"[^\W\d_]", value) else None
     is_id = _ID_FIELD.search(name) and "contact" not in value.casefold()
     return value if meaning in _KEPT_MEANINGS or is_id or clock.parse_utc(value) is not None else None
-
-
-def _strip_number(name: str, value: float, contains_number: NumberMatcher) -> Any:
-    return None if not _ID_FIELD.search(name) and contains_number(str(value)) else value
 
 
 def remove_number(text: str, finder: Finder[Any]) -> str:
@@ -186,9 +182,6 @@ class ErasureGate:
             )
             self._finder = Finder(self._lengths, find_erased_at)
 
-    def _contains_number(self, text: str) -> bool:
-        return self._finder.contains_number(text)
-
     def _contains_number_erased_after(self, text: str, recorded_at: object) -> bool:
         """Return whether `text` contains a number erased at or after `recorded_at`.
 
@@ -249,7 +242,7 @@ class ErasureGate:
         if resource.table in PERSON_TABLES:
             return None
         if is_history(resource):
-            return strip_record(record, resource.fields, self._contains_number)
+            return strip_record(record, resource.fields, self._finder.contains_number)
         return read_record(remove_number(record.text, self._finder))
 
     def filter_webhook(self, body: bytes) -> bytes:
@@ -263,11 +256,13 @@ class ErasureGate:
                 return body
             return self._finder.replace_numbers_in_bytes(body, ERASED)
         event_time, call_id = event.values.get("event_time"), event.values.get("call_id")
-        is_erased = self._is_erased_leg(call_id) or (
+        is_erased = as_id(call_id) in self.record_keys.get(LEGS_KEY, ()) or (
             self._contains_number_erased_after(event.text, event_time)
             and not self._held_records.is_webhook_held(call_id, body)
         )
-        return strip_record(event, EVENT_FIELDS, self._contains_number).text.encode() if is_erased else body
+        if not is_erased:
+            return body
+        return strip_record(event, EVENT_FIELDS, self._finder.contains_number).text.encode()
 
     def is_file_erased(self, connection: sqlite3.Connection, kind: MediaKind, record_id: int) -> bool:
         """Return whether the record of a file was erased, or stripped later."""
@@ -278,9 +273,6 @@ class ErasureGate:
             return True
         row = connection.execute(f"SELECT _doc FROM {table} WHERE id = ?", (record_id,)).fetchone()
         return row is not None and f'"{ERASED}"' in row[0]
-
-    def _is_erased_leg(self, leg: object) -> bool:
-        return as_id(leg) in self.record_keys.get(LEGS_KEY, ())
 
     def _filter_response(self, body: bytes) -> bytes | None:
         return None if self._finder.contains_number_in_bytes(body) else body

@@ -124,15 +124,11 @@ class HeldRecords:
         """Return those of `keys` whose records are under legal hold."""
         name, held_keys = quote_identifier(table), set[int]()
         names = {row[1] for row in connection.execute(f"PRAGMA table_info({name})")}
-        columns = ", ".join(["id", "_doc", "_item", *(LEG_ID_FIELDS & names)])
+        columns = ("_doc", "_item", *(LEG_ID_FIELDS & names))
+        sql = f"SELECT id, {', '.join(columns)} FROM {name} WHERE id {_IN_JSON_LIST}"
         for begin in range(0, len(keys), 5000):
-            for key, doc, item, *legs in connection.execute(
-                f"SELECT {columns} FROM {name} WHERE id {_IN_JSON_LIST}",
-                (id_list(keys[begin : begin + 5000]),),
-            ):
-                if any(as_id(leg) in self.legs for leg in legs) or any(
-                    text is not None and self._finder.contains_number(text) for text in (doc, item)
-                ):
+            for key, *values in connection.execute(sql, (id_list(keys[begin : begin + 5000]),)):
+                if self.are_values_held(dict(zip(columns, values, strict=True))):
                     held_keys.add(key)
         return held_keys
 

@@ -145,7 +145,8 @@ class _FileGate:
         with self._mirror_db.read() as connection:
             if self._erasure_gate.is_file_erased(connection, kind, record_id):
                 return ERASED_REASON
-            if not is_expired(kind, path, self._limits):
+            limit = self._limits.for_kind(FILE_KINDS[kind])
+            if limit is None or not _get_first_path(kind) <= path < _get_end_path(kind, limit):
                 return None
             return (
                 None
@@ -371,12 +372,6 @@ def _delete_rows(tx: Transaction, table: str, keys: Sequence[int]) -> None:
                 f"DELETE FROM media WHERE kind = ? AND state <> 'have' AND record_id {_IN_JSON_LIST}",
                 (kind, keys_json),
             )
-
-
-def is_expired(kind: MediaKind, path: str, limits: RetentionLimits) -> bool:
-    """Return whether retention has expired for the file at `path` (below data_dir)."""
-    limit = limits.for_kind(FILE_KINDS[kind])
-    return limit is not None and _get_first_path(kind) <= path < _get_end_path(kind, limit)
 
 
 def find_old_files(connection: sqlite3.Connection, kind: MediaKind, limit: str) -> list[tuple[int, str]]:
