@@ -31,7 +31,7 @@ from integration.core import atomic_files, clock
 from integration.core.errors import StorageBroken, StorageFull, SwitchroomError
 from integration.maintenance import manifest, version_record
 from integration.maintenance.manifest import DATABASES, Entry, Manifest
-from integration.mirror.page_queries import archive_queries
+from integration.mirror.sync_state import scrub_log
 from integration.settings.data_dir_secrets import ACCOUNT_FILE, ERASURE_FILE, SECRET_FILE
 from integration.settings.model import Settings
 from integration.sqlite import database_files
@@ -210,7 +210,7 @@ def _read_expected_files(mirror_path: Path) -> dict[str, tuple[int | None, str |
     Both are as they were at the time of the download.
     """
     with open_readonly(mirror_path) as connection:
-        return {file.path: (file.size, file.sha256) for file in archive_queries.iterate_files(connection)}
+        return {file.path: (file.size, file.sha256) for file in scrub_log.iterate_files(connection)}
 
 
 def _copy_archive(

@@ -101,7 +101,7 @@ class Verification:
                     self._progress("files", self.files, total)
                     self.files += 1
                     fault = file_check.find_fault(self._data_dir, file, quick=self._is_quick)
-                    if fault is not None and archive_queries.is_unchanged(connection, file):
+                    if fault is not None and scrub_log.is_unchanged(connection, file):
                         yield Finding(f"{file.path}: {fault}", ["file", file.kind, file.record_id])
                 kind, record_id = batch[-1].kind, batch[-1].record_id
         self._progress("files", self.files, total)

@@ -61,7 +61,7 @@ class LegView:
         self.side = _determine_side(leg, reference_data)
         self.party = leg.dst if self.side == "out" else leg.src
         """Number of the outside party; on inner legs, the caller's extension."""
-        self.group = _find_group(leg, directory)
+        self.group = None if leg.group is None else directory.find_group(*leg.group, leg.dst_id, leg.dst)
         self.is_group = leg.group is not None and _goes_to_group(leg, self.group)
         self.person = None if self.is_group else _find_person(leg, self.side, directory)
         # Before the initial sync the directory is empty. A group's leg to another id than the group's is then
@@ -149,7 +149,8 @@ def make_link(view: LegView, reference_data: ReferenceData) -> Link:
         key = f"{reference_data.phone_numbers.get_party_key(view.party)}|{name}"
         if leg.has_ended and not leg.is_connected and not leg.final:
             window = get_next_leg_seconds(view, reference_data.rules)
-    phone = _identify_phone(view) if key is not None else None
+    user_id = view.person.id if view.person else None
+    phone = identify_phone(view.is_group, user_id, leg.dst_id) if key is not None else None
     return Link(
         leg.id, leg.root_id, leg.parent_id, key, group_id, 0 if leg.started is None else leg.started,
         leg.ended_at, window, phone, bool(leg.final),
@@ -169,10 +170,6 @@ def make_stored_link(row: Sequence[Any], directory: Directory) -> Link:
     group = directory.find_group(kind, group_id, dst_id, dst)
     phone = identify_phone(is_music(group, group_id, dst_id, dst, dst_name), user_id, dst_id)
     return Link(id_, root_id, parent_id, key, group_id, started, ended, window, phone, bool(final))
-
-
-def _identify_phone(view: LegView) -> str | None:
-    return identify_phone(view.is_group, view.person.id if view.person else None, view.leg.dst_id)
 
 
 def identify_phone(is_group: bool, user_id: int | None, dst_id: str | None) -> str | None:
@@ -219,12 +216,6 @@ def _determine_side(leg: Leg, reference_data: ReferenceData) -> str:
         not is_dst_own and not is_short(leg.dst) and reference_data.phone_numbers.to_e164(leg.dst)
     )
     return "out" if outside_number and outside_number not in directory.ddis else "inner"
-
-
-def _find_group(leg: Leg, directory: Directory) -> Group | None:
-    if leg.group is None:
-        return None
-    return directory.find_group(leg.group[0], leg.group[1], leg.dst_id, leg.dst)
 
 
 def _goes_to_group(leg: Leg, group: Group | None) -> bool:

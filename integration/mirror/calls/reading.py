@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from functools import lru_cache
 from math import isfinite
 
@@ -30,12 +31,10 @@ from integration.mirror.calls.facts import (
 )
 from integration.mirror.calls.legs import Leg
 
-EVENT_COLUMNS = (
-    "event_id, name, leg_id, root_id, at, micros, server, state, connected_at, start_time, context, "
-    "destination, duration, t_cause, src, src_id, src_name, dst, dst_id, dst_name, final, terminated_by, "
-    "dtmf_tag, dtmf_target, doc"
-)
-_FINAL_INDEX = 20
+EVENT_FIELDS = tuple(field.name for field in fields(CallEvent))
+EVENT_COLUMNS = ", ".join("at" if name == "event_time" else name for name in EVENT_FIELDS)
+"""Columns of `_leg_events` in the order of the fields of `CallEvent`."""
+_FINAL_INDEX = EVENT_FIELDS.index("final")
 CDR_COLUMNS = (
     "id", "live_id", "parent_live_id", "root_live_id", "user_id", "type", "calldate", "clid", "src_id",
     "src_name", "src", "dst_id", "dst", "dst_name", "duration", "billsec", "disposition", "destination",

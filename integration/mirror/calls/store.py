@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from operator import attrgetter
 
 from integration.core import clock
@@ -31,13 +31,13 @@ CLOCK_TOLERANCE_SECONDS = 300
 A larger difference means that the local clock was set back.
 """
 
-_get_event_values = attrgetter(*(field.name for field in fields(CallEvent)))
+_get_event_values = attrgetter(*reading.EVENT_FIELDS)
 """The values of an event in the order of EVENT_COLUMNS.
 
 `astuple` copies each value and takes a hundred times as long.
 """
 
-_LEG_ID_INDEX = reading.EVENT_COLUMNS.split(", ").index("leg_id")
+_LEG_ID_INDEX = reading.EVENT_FIELDS.index("leg_id")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Queries of backup, restore and verify: archived files, applied webhooks, epoch."""
+"""Queries of restore and verify: applied webhooks, epoch."""
 
 from __future__ import annotations
 
@@ -10,42 +10,6 @@ from pathlib import Path
 
 from integration.mirror.records import change_log
 from integration.sqlite.readers import build_readonly_uri
-
-
-@dataclass(frozen=True, slots=True)
-class ArchivedFile:
-    """File in state 'have'.
-
-    `path` is relative to data_dir, `size` is in bytes, `sha256` is hexadecimal. `kind` and `record_id` are
-    the key of table `media`.
-    """
-
-    kind: str
-    record_id: int
-    path: str
-    size: int | None
-    sha256: str | None
-
-
-def iterate_files(connection: sqlite3.Connection) -> Iterator[ArchivedFile]:
-    """Iterate over the files in state 'have', by kind and record id."""
-    for row in connection.execute(
-        "SELECT kind, record_id, path, size, sha256 FROM media WHERE state = 'have' ORDER BY kind, record_id"
-    ):
-        yield ArchivedFile(*row)
-
-
-def is_unchanged(connection: sqlite3.Connection, file: ArchivedFile) -> bool:
-    """Return whether the row of `file` is still the same.
-
-    A file may be replaced or removed while a caller reads other files.
-    """
-    row = connection.execute(
-        "SELECT kind, record_id, path, size, sha256 FROM media "
-        "WHERE state = 'have' AND kind = ? AND record_id = ?",
-        (file.kind, file.record_id),
-    ).fetchone()
-    return row is not None and ArchivedFile(*row) == file
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Scrub log: last check and finding of each file in the archive.
+"""Archive: its files, with the last check and finding of each (the scrub log).
 
 Stored files can become corrupt without an error. The scrub (sync/files/scrub.py) reads the files in order of
 their last read, oldest first. A file that differs from its download is queued for another download.
@@ -7,19 +7,30 @@ their last read, oldest first. A file that differs from its download is queued f
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from integration.core import clock
-from integration.mirror.page_queries.archive_queries import ArchivedFile
 from integration.mirror.sync_state.media_files import count_by_state
 from integration.sqlite.transaction import Transaction
 
 _LAST_READ_AT = "coalesce(max(_checks.checked_at, media.updated_at), media.updated_at)"
 """SQL of a file's last read: its download or a check."""
 
-_JOIN_CHECKS = "LEFT JOIN _checks ON _checks.kind = media.kind AND _checks.record_id = media.record_id"
-_SELECT_FILES = "SELECT media.kind, media.record_id, media.path, media.size, media.sha256 FROM media"
+
+@dataclass(frozen=True, slots=True)
+class ArchivedFile:
+    """File in state 'have'.
+
+    `path` is relative to data_dir, `size` is in bytes, `sha256` is hexadecimal. `kind` and `record_id` are
+    the key of table `media`.
+    """
+
+    kind: str
+    record_id: int
+    path: str
+    size: int | None
+    sha256: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,42 +58,62 @@ class ArchiveState:
     damaged_files: Sequence[DamagedFile]
 
 
+def iterate_files(connection: sqlite3.Connection) -> Iterator[ArchivedFile]:
+    """Iterate over the files in state 'have', by kind and record id."""
+    return _select(connection, "WHERE state = 'have' ORDER BY kind, record_id")
+
+
 def due(connection: sqlite3.Connection, before: str, limit: int) -> list[ArchivedFile]:
     """Return files last read before `before` (UTC text), oldest read first."""
-    rows = connection.execute(
-        f"{_SELECT_FILES} {_JOIN_CHECKS} WHERE media.state = 'have' AND {_LAST_READ_AT} < ?"
-        f" ORDER BY {_LAST_READ_AT} LIMIT ?",
-        (before, limit),
+    return list(
+        _select(
+            connection,
+            "LEFT JOIN _checks ON _checks.kind = media.kind AND _checks.record_id = media.record_id"
+            f" WHERE media.state = 'have' AND {_LAST_READ_AT} < ? ORDER BY {_LAST_READ_AT} LIMIT ?",
+            before,
+            limit,
+        )
     )
-    return [ArchivedFile(*row) for row in rows]
 
 
 def list_after(connection: sqlite3.Connection, kind: str, record_id: int, limit: int) -> list[ArchivedFile]:
     """Return files in the order of (kind, record_id), after the given file."""
-    rows = connection.execute(
-        f"{_SELECT_FILES} WHERE state = 'have' AND (kind, record_id) > (?, ?) ORDER BY kind, record_id"
-        " LIMIT ?",
-        (kind, record_id, limit),
+    return list(
+        _select(
+            connection,
+            "WHERE state = 'have' AND (kind, record_id) > (?, ?) ORDER BY kind, record_id LIMIT ?",
+            kind,
+            record_id,
+            limit,
+        )
     )
-    return [ArchivedFile(*row) for row in rows]
+
+
+def is_unchanged(connection: sqlite3.Connection, file: ArchivedFile) -> bool:
+    """Return whether the row of `file` is still the same.
+
+    A file may be replaced or removed while a caller reads other files.
+    """
+    return list_after(connection, file.kind, file.record_id - 1, 1) == [file]
 
 
 def sample_files(connection: sqlite3.Connection, limit: int) -> list[ArchivedFile]:
     """Return random files of the archive."""
-    return [
-        ArchivedFile(*row)
-        for row in connection.execute(
-            f"{_SELECT_FILES} WHERE state = 'have' ORDER BY random() LIMIT ?", (limit,)
-        )
-    ]
+    return list(_select(connection, "WHERE state = 'have' ORDER BY random() LIMIT ?", limit))
 
 
 def sample_missing_files(connection: sqlite3.Connection, limit: int) -> list[ArchivedFile]:
     """Return random files, stored once, that the platform has deleted."""
+    condition = "WHERE state = 'gone' AND sha256 IS NOT NULL ORDER BY random() LIMIT ?"
+    return list(_select(connection, condition, limit))
+
+
+def _select(connection: sqlite3.Connection, clauses: str, *values: object) -> Iterator[ArchivedFile]:
     rows = connection.execute(
-        f"{_SELECT_FILES} WHERE state = 'gone' AND sha256 IS NOT NULL ORDER BY random() LIMIT ?", (limit,)
+        f"SELECT media.kind, media.record_id, media.path, media.size, media.sha256 FROM media {clauses}",
+        values,
     )
-    return [ArchivedFile(*row) for row in rows]
+    return (ArchivedFile(*row) for row in rows)
 
 
 def mark_restored(tx: Transaction, file: ArchivedFile) -> None:

@@ -13,10 +13,10 @@ from pathlib import Path
 
 from integration.core import archive_paths, clock
 from integration.core.errors import PlatformError, PlatformRefused, StorageError, StorageFull
-from integration.mirror.page_queries.archive_queries import ArchivedFile
 from integration.mirror.privacy import retention_rules
 from integration.mirror.sync_state import media_files, scrub_log
 from integration.mirror.sync_state.media_files import MediaFile, MediaKind
+from integration.mirror.sync_state.scrub_log import ArchivedFile
 from integration.platform_api import downloads, file_types
 from integration.platform_api.budget import BACKGROUND, INTERACTIVE, Priority, PrioritySource
 from integration.platform_api.shared_download import SharedDownload

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from integration.core import archive_paths, atomic_files
-from integration.mirror.page_queries.archive_queries import ArchivedFile
+from integration.mirror.sync_state.scrub_log import ArchivedFile
 from integration.platform_api.downloads import HEAD_BYTES, Expected
 
 

@@ -17,9 +17,9 @@ from typing import cast
 from integration.core import clock
 from integration.core.commands import Arguments, Progress, Result, Unfinished, command
 from integration.core.errors import PlatformError, StorageFull
-from integration.mirror.page_queries.archive_queries import ArchivedFile
 from integration.mirror.sync_state import scrub_log
 from integration.mirror.sync_state.media_files import MediaKind
+from integration.mirror.sync_state.scrub_log import ArchivedFile
 from integration.platform_api.budget import BACKGROUND
 from integration.sync.context import SyncContext
 from integration.sync.files import download, file_check
