@@ -52,7 +52,7 @@ CHANNELS: tuple[Channel, ...] = get_args(Channel)
 QUEUE = RetryQueue(
     "alert_log",
     key=("id",),
-    gaps=NOTIFICATIONS,
+    delays=NOTIFICATIONS,
     waiting="state = 'waiting'",
     order="next_at, id",
     encode=clock.utc_text,

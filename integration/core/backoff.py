@@ -13,25 +13,25 @@ NO_JITTER = (1.0, 1.0)
 
 def delay(
     attempt: int,
-    gaps: Sequence[float],
+    delays: Sequence[float],
     *,
     jitter: tuple[float, float] = NO_JITTER,
     at_least: float = 0.0,
 ) -> float:
     """Return the seconds to wait after failed attempt number `attempt` (≥ 1).
 
-    `gaps`: seconds by attempt; further attempts use the last one. `jitter`: the range of a random factor.
+    `delays`: seconds by attempt; further attempts use the last one. `jitter`: the range of a random factor.
     `at_least`: minimum seconds, as requested by the other side.
     """
-    return max(gaps[min(attempt, len(gaps)) - 1] * random.uniform(*jitter), at_least)
+    return max(delays[min(attempt, len(delays)) - 1] * random.uniform(*jitter), at_least)
 
 
 def doubling(first: float, longest: float) -> list[float]:
-    """Return gaps that double from `first` seconds up to `longest`."""
-    gaps = [min(first, longest)]
-    while gaps[-1] < longest:
-        gaps.append(min(2 * gaps[-1], longest))
-    return gaps
+    """Return delays that double from `first` seconds up to `longest`."""
+    delays = [min(first, longest)]
+    while delays[-1] < longest:
+        delays.append(min(2 * delays[-1], longest))
+    return delays
 
 
 class Backoff:
@@ -40,9 +40,9 @@ class Backoff:
     Not thread-safe: the owner must hold a lock.
     """
 
-    def __init__(self, gaps: Sequence[float], *, jitter: tuple[float, float] = NO_JITTER) -> None:
+    def __init__(self, delays: Sequence[float], *, jitter: tuple[float, float] = NO_JITTER) -> None:
         self.failures = 0
-        self._gaps = gaps
+        self._delays = delays
         self._jitter = jitter
         self._ends_at = 0.0
 
@@ -54,7 +54,7 @@ class Backoff:
     def failed(self, at_least: float = 0.0) -> float:
         """Count a failure, start a pause and return its seconds."""
         self.failures += 1
-        seconds = delay(self.failures, self._gaps, jitter=self._jitter, at_least=at_least)
+        seconds = delay(self.failures, self._delays, jitter=self._jitter, at_least=at_least)
         self.pause(seconds)
         return seconds
 

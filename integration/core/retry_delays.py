@@ -1,7 +1,7 @@
 """Seconds between the attempts of everything that is retried.
 
-A tuple has the seconds after each failed attempt. If its first value is 0, it has the seconds before each
-attempt. A range of factors varies the delays, so that many clients do not retry at the same time.
+A tuple has the seconds after each failed attempt; that of a `RetryQueue` has the seconds before each attempt.
+A range of factors varies the delays, so that many clients do not retry at the same time.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from __future__ import annotations
 DOWNLOADS: tuple[float, ...] = (2, 10, 60, 600, 3600, 21600, 86400)
 """Downloads of recordings, voicemail and faxes (`mirror/sync_state/media_files`). The last value repeats."""
 LOOKUPS: tuple[float, ...] = (2, 5, 15, 60, 300, 900, 3600, 21600, 59918)
-"""Requests for the CDR and the recording of an ended leg (`mirror/sync_state/lookup_queue`).
+"""RetryQueue: requests for the CDR and the recording of an ended leg (`mirror/sync_state/lookup_queue`).
 
-Seconds before each lookup; their sum is one day.
+Their sum is one day.
 """
 DELETIONS: tuple[float, ...] = (0, 1, 5, 30, 120, 600, 3600)
-"""Polls of a deletion that the platform accepted (`mirror/sync_state/pending_deletions`).
+"""RetryQueue: polls of a deletion that the platform accepted (`mirror/sync_state/pending_deletions`).
 
 After the last poll, the next full sync detects the deletion.
 """
@@ -24,7 +24,7 @@ EXPORTS = (60.0, 300.0, 900.0, 3600.0, 3 * 3600.0, 6 * 3600.0)
 """Deliveries of schedules (`exports/runner`). The last value repeats."""
 EXPORT_FACTORS = (0.8, 1.2)
 NOTIFICATIONS = (0, 60, 300, 1800, 7200, 21600)
-"""Notifications of alert rules (`alerts/notification_log`). After the last attempt a notification fails."""
+"""RetryQueue: notifications of alert rules (`alerts/notification_log`). After the last attempt it fails."""
 EVENTS = (5.0, 60.0, 300.0, 1800.0, 7200.0, 6 * 3600.0)
 """Requests of an outgoing webhook (`events/subscriptions`). The last value repeats."""
 EVENTS_DISABLED_AFTER = 3 * 86400.0
@@ -32,7 +32,7 @@ EVENTS_DISABLED_AFTER = 3 * 86400.0
 REFUSED_EVENT_ATTEMPTS = 6
 """Requests of an event that the receiver refuses with another 4xx than 408, 410, 425 and 429."""
 LOGIN_EMAILS = (0, 60, 300, 1800, 7200)
-"""E-mails about logins and passwords (`access/login/mail_queue`). After the last attempt they are dropped."""
+"""RetryQueue: e-mails about logins and passwords (`access/login/mail_queue`)."""
 
 # --- requests of the platform ---------------------------------------------------------------------------
 

@@ -13,15 +13,15 @@ from integration.sqlite.transaction import Transaction
 class RetryQueue:
     """Retry queue in `table`, whose column `tries` counts attempts.
 
-    `key`: columns of the primary key. `gaps`: seconds before each attempt; a row without a further gap fails
-    permanently. `waiting`: SQL condition of unfinished rows. `columns`, `order`: columns and order of the
-    rows that `due` returns. `due_at`: column with the time of the next attempt, which `encode` computes from
-    Unix seconds. All are literals of the owning module.
+    `key`: columns of the primary key. `delays`: seconds before each attempt; a row without a further delay
+    fails permanently. `waiting`: SQL condition of unfinished rows. `columns`, `order`: columns and order of
+    the rows that `due` returns. `due_at`: column with the time of the next attempt, which `encode` computes
+    from Unix seconds. All are literals of the owning module.
     """
 
     table: str
     key: tuple[str, ...]
-    gaps: tuple[float, ...]
+    delays: tuple[float, ...]
     waiting: str = "true"
     columns: str = "*"
     order: str = "id"
@@ -57,9 +57,9 @@ class RetryQueue:
 
         `changes`: other columns to set. Returns False, without recording anything, after the last attempt.
         """
-        if tries >= len(self.gaps):
+        if tries >= len(self.delays):
             return False
-        due_at = self.encode(now + self.gaps[tries])
+        due_at = self.encode(now + self.delays[tries])
         self._update(tx, key, tries=tries, **{self.due_at: due_at}, **changes)
         return True
 

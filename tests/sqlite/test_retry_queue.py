@@ -21,7 +21,7 @@ TABLE = """CREATE TABLE tasks (
 QUEUE = RetryQueue(
     "tasks",
     key=("place", "number"),
-    gaps=(0, 5, 60),
+    delays=(0, 5, 60),
     waiting="done = 0",
     columns="place, number",
     order="number DESC",

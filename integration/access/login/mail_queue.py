@@ -43,7 +43,7 @@ CREATE TABLE IF NOT EXISTS login_mails (
 """
 """A reset has the digest of the entered address in `account`, a notice the id of its user."""
 
-QUEUE = RetryQueue("login_mails", key=("id",), gaps=LOGIN_EMAILS)
+QUEUE = RetryQueue("login_mails", key=("id",), delays=LOGIN_EMAILS)
 
 
 @dataclass(frozen=True, slots=True)

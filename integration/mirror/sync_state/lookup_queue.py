@@ -64,7 +64,7 @@ MAX_MONITOR_TRIES = 4
 QUEUE = RetryQueue(
     "_lookups",
     key=("kind", "id"),
-    gaps=LOOKUPS,
+    delays=LOOKUPS,
     waiting="state = 'open'",
     columns="kind, id",
     order="next_at",

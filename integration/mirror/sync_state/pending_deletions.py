@@ -19,7 +19,7 @@ CREATE TABLE IF NOT EXISTS _accepted (
 ) STRICT;
 """
 
-QUEUE = RetryQueue("_accepted", key=("id",), gaps=DELETIONS, due_at="due_at")
+QUEUE = RetryQueue("_accepted", key=("id",), delays=DELETIONS, due_at="due_at")
 
 
 @dataclass(frozen=True, slots=True)
