@@ -7,22 +7,15 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 import click
 
 from integration.cli import config_option, console
 from integration.core.errors import ConfigurationError
 from integration.core.installation import describe_command
-from integration.maintenance.check_result import CheckResult
 from integration.settings.sources import CONFIG_VARIABLE, DEFAULT_FILE
-
-if TYPE_CHECKING:
-    from integration.settings.model import Settings
-
-    Check = Callable[[Settings], Iterable[CheckResult]]
 
 ACCESS_HELP = (
     "Browsers and the platform reach Switchroom by HTTPS: through a reverse proxy (proxy), with a certificate"
@@ -70,13 +63,13 @@ class Answers:
         hidden: bool = False,
         optional: bool = False,
         is_list: bool = False,
-        check: Check | None = None,
     ) -> None:
         """Prompt for a missing answer until it is valid.
 
-        An empty answer to an `optional` question leaves the key out. `check` gets settings with all answers
-        so far and yields problems.
+        An empty answer to an `optional` question leaves the key out.
         """
+        from integration.settings import first_config
+
         if self.has(name):
             return
         section, _, key = name.partition(".")
@@ -91,23 +84,11 @@ class Answers:
                 click.echo(f"{name}: a value is required. {question}.", err=True)
                 continue
             value: Any = [text] if is_list else text
-            problem = self._find_problem(section, key, value, check)
-            if problem is None:
+            mistake = first_config.find_mistake(section, key, value)
+            if mistake is None:
                 self.values[section][key] = int(text) if key == "port" else value
                 return
-            click.echo(f"{problem}. Enter another value.", err=True)
-
-    def _find_problem(self, section: str, key: str, value: Any, check: Check | None) -> str | None:
-        from integration.settings import first_config
-
-        mistake = first_config.find_mistake(section, key, value)
-        if mistake is not None or check is None:
-            return mistake
-        proposed = self.values | {section: self.values[section] | {key: value}}
-        for result in check(first_config.build_incomplete(proposed)):
-            if result.level == "fail":
-                return result.description.rstrip(".")
-        return None
+            click.echo(f"{mistake}. Enter another value.", err=True)
 
 
 @click.command(
@@ -247,9 +228,6 @@ def _is_accepted_by_platform(answers: Answers) -> bool:
 
 def prompt_access(answers: Answers) -> None:
     """Prompt for the way in which browsers and the platform reach Switchroom."""
-    from integration.maintenance import start_conditions
-    from integration.server import port
-
     if not any(answers.has(f"server.{key}") for key in ("trusted_proxies", "tls_cert", "tls_key")):
         click.echo(ACCESS_HELP, err=True)
         access = click.prompt(
@@ -262,40 +240,26 @@ def prompt_access(answers: Answers) -> None:
     else:
         access = "proxy" if answers.has("server.trusted_proxies") else "tls"
     if access == "later":
-        answers.prompt("server.port", "Port to listen on", default="8000", check=port.check_port)
+        answers.prompt("server.port", "Port to listen on", default="8000")
         return
-    answers.prompt(
-        "server.public_url",
-        "HTTPS URL of this Switchroom, such as https://calls.example.com",
-        check=_require_https,
-    )
+    answers.prompt("server.public_url", "HTTPS URL of this Switchroom, such as https://calls.example.com")
     if access == "proxy":
         answers.prompt("server.trusted_proxies", "Address of the proxy", default="127.0.0.1", is_list=True)
         if answers.values["server"]["trusted_proxies"] not in (["127.0.0.1"], ["::1"]):
             answers.values["server"].setdefault("host", "0.0.0.0")
-        answers.prompt("server.port", "Port to listen on", default="8000", check=port.check_port)
+        answers.prompt("server.port", "Port to listen on", default="8000")
         return
     answers.prompt("server.tls_cert", "File of the certificates (PEM)")
-    answers.prompt(
-        "server.tls_key", "File of the private key (PEM)", check=start_conditions.check_certificate_pair
-    )
+    answers.prompt("server.tls_key", "File of the private key (PEM)")
     answers.values["server"].setdefault("host", "0.0.0.0")
-    answers.prompt("server.port", "Port to listen on", default="443", check=port.check_port)
-
-
-def _require_https(settings: Settings) -> Iterator[CheckResult]:
-    if not (settings.server.public_url or "").startswith("https://"):
-        yield CheckResult(
-            "fail", "server.public_url", "must begin with https://, which the platform requires"
-        )
+    answers.prompt("server.port", "Port to listen on", default="443")
 
 
 def prompt_rest(answers: Answers) -> None:
     """Prompt for the data folder, time zone and country."""
-    from integration.maintenance import start_conditions
     from integration.settings import first_config
 
-    answers.prompt("storage.data_dir", "Data folder", default="data", check=start_conditions.check_data_dir)
+    answers.prompt("storage.data_dir", "Data folder", default="data")
     answers.prompt(
         "dashboard.timezone",
         "Time zone of the dashboard, such as Europe/London",

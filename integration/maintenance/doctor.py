@@ -21,7 +21,6 @@ from integration.settings.model import Settings, list_warnings
 from integration.sqlite import damage, database_files
 from integration.sqlite.readers import open_readonly
 from integration.sqlite.schema import open_schema
-from integration.workspace import opening_hours
 
 COPY_ADVICE = (
     "stop Switchroom, delete house.db-wal, copy house.db from the newest backup into data_dir, and start it;"
@@ -51,7 +50,6 @@ def check_installation(settings: Settings, port_results: Iterable[CheckResult] =
         yield from _check_account(settings)
         yield from _check_process(settings.storage.data_dir)
     yield from _check_databases(settings)
-    yield from _check_hours(settings)
     yield from platform_checks.check_platform(settings)
     yield from public_address.check_public_url(settings)
 
@@ -132,23 +130,6 @@ def _check_databases(settings: Settings) -> Iterator[CheckResult]:
             files = (path, path.with_name(f"{path.name}-wal"))
             size = sum(file.stat().st_size for file in files if file.exists()) / 1e6
             yield CheckResult("ok", path.name, f"{size:,.1f} MB; `switchroom verify` checks the content")
-
-
-def _check_hours(settings: Settings) -> Iterator[CheckResult]:
-    """Report a setting that was changed after it filled the page of opening hours."""
-    try:
-        with open_readonly(settings.storage.data_dir / "house.db") as connection:
-            seed = opening_hours.find_seed(connection)
-    except StorageError:
-        return  # Reported by the check of the file, or a start of this version is yet to come.
-    is_set = "usual_hours" in settings.calls.model_fields_set
-    if is_set and seed is not None and seed != settings.calls.usual_hours:
-        yield CheckResult(
-            "warn",
-            "opening hours",
-            "calls.usual_hours has no effect: it differs from the hours of the first start",
-            "change the hours on Settings › Opening hours, and remove calls.usual_hours",
-        )
 
 
 def _check_losses(path: Path) -> Iterator[CheckResult]:

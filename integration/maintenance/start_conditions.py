@@ -88,7 +88,7 @@ def _check_ca_file(settings: Settings) -> Iterator[CheckResult]:
         yield CheckResult("fail", about, text)
 
 
-def check_certificate_pair(settings: Settings) -> Iterator[CheckResult]:
+def _check_certificate_pair(settings: Settings) -> Iterator[CheckResult]:
     """Check that server.tls_key is the key of server.tls_cert."""
     cert, key = settings.server.tls_cert, settings.server.tls_key
     if cert is None or key is None:
@@ -146,7 +146,7 @@ def _check_extras(settings: Settings) -> Iterator[CheckResult]:
         )
 
 
-def check_data_dir(settings: Settings) -> Iterator[CheckResult]:
+def _check_data_dir(settings: Settings) -> Iterator[CheckResult]:
     """Check that data_dir, or its nearest existing parent, can be written."""
     folder = settings.storage.data_dir.absolute()
     if folder.exists() and not folder.is_dir():
@@ -154,7 +154,7 @@ def check_data_dir(settings: Settings) -> Iterator[CheckResult]:
             "fail", "data_dir", f"{folder} is not a folder", "set storage.data_dir to another folder"
         )
         return
-    existing_folder = find_existing_folder(folder)
+    existing_folder = _find_existing_folder(folder)
     try:
         with tempfile.TemporaryFile(dir=existing_folder) as file:
             file.write(bytes(PROBE_BYTES))
@@ -179,7 +179,7 @@ def check_data_dir(settings: Settings) -> Iterator[CheckResult]:
 
 
 def _check_disk(settings: Settings) -> Iterator[CheckResult]:
-    folder = find_existing_folder(settings.storage.data_dir.absolute())
+    folder = _find_existing_folder(settings.storage.data_dir.absolute())
     free_bytes = shutil.disk_usage(folder).free
     text = f"{free_bytes / 1e9:,.1f} GB free at {folder}"
     if free_bytes < MIN_FREE_BYTES:
@@ -195,7 +195,7 @@ def _check_disk(settings: Settings) -> Iterator[CheckResult]:
         yield CheckResult("ok", "disk", text)
 
 
-def find_existing_folder(folder: Path) -> Path:
+def _find_existing_folder(folder: Path) -> Path:
     """Return `folder`, or its nearest existing parent."""
     while not folder.is_dir() and folder != folder.parent:
         folder = folder.parent
@@ -205,9 +205,9 @@ def find_existing_folder(folder: Path) -> Path:
 CONDITIONS = (
     Condition(_check_clock, exit_status=None),
     Condition(_check_ca_file, exit_status=2),
-    Condition(check_certificate_pair, exit_status=2),
+    Condition(_check_certificate_pair, exit_status=2),
     Condition(_check_extras, exit_status=None),
-    Condition(check_data_dir, exit_status=1),
+    Condition(_check_data_dir, exit_status=1),
     Condition(_check_disk, exit_status=None),
 )
 """Conditions in the order in which an early failure can explain later ones."""

@@ -13,11 +13,10 @@ import json
 import logging
 import os
 import select
-import selectors
 import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +72,7 @@ class ControlChannel:
         self._data_dir = data_dir
         self._command_threads: set[threading.Thread] = set()
         self._lock = threading.Lock()
-        self._close_read, self._close_write = os.pipe()
+        self._closing = threading.Event()
         path = data_dir / SOCKET_FILE
         path.unlink(missing_ok=True)
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -94,33 +93,29 @@ class ControlChannel:
         self.stopping.set()
         if self._listener.fileno() == -1:
             return
-        os.write(self._close_write, b"x")
+        self._closing.set()
+        with suppress(SwitchroomError):
+            if (wake_up := _connect(self._data_dir)) is not None:
+                wake_up.close()
         self._thread.join()
         (self._data_dir / SOCKET_FILE).unlink(missing_ok=True)
         self._listener.close()
         deadline = clock.monotonic() + seconds
         for thread in list(self._command_threads):
             thread.join(max(0.0, deadline - clock.monotonic()))
-        os.close(self._close_read)
-        os.close(self._close_write)
 
     def _run(self) -> None:
-        self._listener.setblocking(False)
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._listener, selectors.EVENT_READ)
-            selector.register(self._close_read, selectors.EVENT_READ)
-            while True:
-                ready = {key.fileobj for key, _ in selector.select(_TICK_SECONDS)}
-                if self._health is not None:
-                    self._health.beat("control channel")
-                if self._close_read in ready:
-                    return
-                if self._listener in ready:
-                    self._accept()
+        self._listener.settimeout(_TICK_SECONDS)
+        while not self._closing.is_set():
+            if self._health is not None:
+                self._health.beat("control channel")
+            self._accept()
 
     def _accept(self) -> None:
         try:
             connection, _ = self._listener.accept()
+        except TimeoutError:
+            return
         except OSError as error:
             log.warning("cannot accept a control connection: %s", error)
             return

@@ -73,15 +73,6 @@ def find_local_zone() -> str:
     return zone if zone and find_mistake("dashboard", "timezone", zone) is None else "UTC"
 
 
-def build_incomplete(values: Values) -> Settings:
-    """Build settings from answers that were checked one by one.
-
-    Required keys may be missing.
-    """
-    platform = {"base_url": "http://127.0.0.1", **values.get("platform", {})}
-    return Settings.model_validate({**values, "platform": platform})
-
-
 def write(path: Path, values: Values) -> None:
     """Validate `values` and write them to the new file `path`.
 

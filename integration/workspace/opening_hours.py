@@ -93,12 +93,6 @@ def _make_week(usual_hours: Iterable[str]) -> tuple[Ranges, ...]:
     return tuple(tuple((begin, end.replace("24:", "00:")) for begin, end in ranges) for ranges in week)
 
 
-def find_seed(connection: sqlite3.Connection) -> tuple[str, ...] | None:
-    """Return the setting `calls.usual_hours` that was stored, None before the first start."""
-    row = connection.execute("SELECT usual_hours FROM opening_hours_source").fetchone()
-    return None if row is None else tuple(json.loads(row[0]))
-
-
 def save_entry(app_db: Database, entry: HoursEntry) -> None:
     """Add an entry, or replace the one of the same line and day."""
     app_db.write(lambda tx: _store(tx, entry))

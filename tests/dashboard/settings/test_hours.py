@@ -13,7 +13,6 @@ from integration.access import audit
 from integration.alerts import notification_log
 from integration.alerts.evaluate import RuleEvaluator
 from integration.core.opening_hours import HoursEntry
-from integration.maintenance.doctor import check_installation
 from integration.mirror.derived.rebuild import rebuild_due
 from integration.workspace.callback_following import update_from_mirror
 from tests.support.application import running_app
@@ -47,22 +46,14 @@ def list_entries(app) -> list[HoursEntry]:
     return list(app.context.rules.counting.hours.entries)
 
 
-def test_the_first_start_enters_the_setting_once_and_doctor_reports_a_later_change(tmp_path):
-    def list_results(app) -> list[str]:
-        results = check_installation(app.context.settings)
-        return [result.text for result in results if result.about == "opening hours"]
-
+def test_the_first_start_enters_the_setting_once(tmp_path):
     hours = '["Mon-Fri 09:00-17:00", "Mon 13:00-20:00", "Sat 10:00-24:00"]'
     with running_app(tmp_path / "data", calls__usual_hours=hours) as app:
         page = app.log_in().get("/settings/hours")
         assert "All lines always Mon 09:00–20:00, Tue–Fri 09:00–17:00, Sat 10:00–00:00" in text(page)
-        assert list_results(app) == []
         app.restart(calls__usual_hours='["Sun 10:00-11:00"]')
         assert [entry.valid_from for entry in list_entries(app)] == [""]
         assert "Sun" not in text(app.log_in().get("/settings/hours")).partition("Add hours")[0]
-        assert list_results(app) == [
-            "calls.usual_hours has no effect: it differs from the hours of the first start"
-        ]
     with running_app(tmp_path / "none", calls__usual_hours="[]") as app:
         assert "none: every line is always open" in text(app.log_in().get("/settings/hours"))
 
