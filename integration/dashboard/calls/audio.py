@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
-from itertools import groupby
 from typing import Any
 from urllib.parse import urlencode
 
@@ -31,8 +30,6 @@ blueprint = Blueprint("audio", __name__)
 
 READ_SECONDS = 5.0
 """Seconds after which a search is cancelled."""
-EXCERPT_CONTEXT, EXCERPT_LENGTH = 60, 240
-"""Characters of a transcript shown before and after the search match."""
 RANGE_NAMES = ("today", "week", "this-month", "last-month", "year", "all")
 """Ranges of days that the lists offer."""
 _UNINDEXED = ("line", "min", "max")
@@ -187,9 +184,7 @@ def _render_list(kind: AudioKind, path: str) -> str:
         kind=kind,
         can_edit_recordings=can_edit_recordings(layout.get_visibility()),
         view=view,
-        days=[
-            (day, list(rows)) for day, rows in groupby(page.rows, key=lambda row: formats.day_of(row["at"]))
-        ],
+        days=formats.group_by_day(page.rows, lambda row: row["at"]),
         older=view.url(before=page.next) if page.next else None,
         is_first=not request.args.get("before"),
         files=files,

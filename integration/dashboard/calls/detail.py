@@ -10,7 +10,6 @@ from urllib.parse import urlencode
 from flask import Blueprint, abort, redirect, render_template, request
 from werkzeug.wrappers import Response
 
-from integration.access import audit
 from integration.catalogue import get_resource
 from integration.context import app_context
 from integration.dashboard.calls import actions, labelling, live, playback, timeline
@@ -182,17 +181,11 @@ def _change_notes(
 
     The first leg id is the id of the call: that of its root leg, or the lowest.
     """
-    context, email, address = app_context(), current_person().email, request.remote_addr or ""
-    with context.mirror_db.read() as connection:
+    with app_context().mirror_db.read() as connection:
         call = actions.require_call(connection, number)
-    leg_ids = labelling.list_leg_ids(context, call["id"])
-
-    def apply_change(tx: Transaction) -> None:
-        change(tx, leg_ids)
-        audit.record(tx, email, action, f"call {call['id']}", address=address)
-
+    leg_ids = labelling.list_leg_ids(app_context(), call["id"])
     try:
-        context.app_db.write(apply_change)
+        labelling.write_audited(action, f"call {call['id']}", lambda tx: change(tx, leg_ids))
     except ValueError as mistake:
         abort(400, str(mistake))
     _announce_notes(call["id"])

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import date, timedelta
-from itertools import groupby
 from typing import Any
 from urllib.parse import urlencode
 
@@ -128,7 +127,7 @@ def index() -> str:
         matched=matched,
         excerpt=formats.excerpt,
         view=view,
-        days=_group_by_day(page.rows),
+        days=formats.group_by_day(page.rows, lambda call: call["started_at"]),
         calls=page,
         found=call_range,
         jump=jump,
@@ -160,13 +159,6 @@ def _is_in_range(view: CallView, day: date) -> bool:
     return (view.first_day is None or view.first_day <= day) and (
         view.last_day is None or day <= view.last_day
     )
-
-
-def _group_by_day(rows: list[Any]) -> list[tuple[str, list[Any]]]:
-    """Group rows by the day of their start in the display zone."""
-    return [
-        (day, list(calls)) for day, calls in groupby(rows, key=lambda row: formats.day_of(row["started_at"]))
-    ]
 
 
 def _build_chips(view: CallView) -> list[tuple[str, str, bool]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from flask import request
@@ -32,18 +32,11 @@ def add_label(call_id: int, label: str) -> str:
     """Add a label to a call, here and on the platform.
 
     Returns the message for the dashboard user. A label that the platform does not accept stays here, with
-    the reason. Raises ValueError for an empty or
-    too long label.
+    the reason. Raises ValueError for an empty or too long label.
     """
     context, label, email = app_context(), notes.normalize_label(label), current_person().email
-    address = request.remote_addr or ""
     leg_ids = list_leg_ids(context, call_id)
-
-    def store(tx: Transaction) -> None:
-        notes.add_label(tx, call_id, email, label)
-        audit.record(tx, email, "label", f"call {call_id}", address=address)
-
-    context.app_db.write(store)
+    write_audited("label", f"call {call_id}", lambda tx: notes.add_label(tx, call_id, email, label))
     result, write_result = _send(context, call_id, leg_ids, label, is_added=True)
     context.app_db.write(lambda tx: notes.set_write_result(tx, leg_ids, label, write_result))
     if result is not None and not result.is_done:
@@ -56,18 +49,24 @@ def remove_label(call_id: int, label: str) -> str:
 
     Returns the message for the dashboard user.
     """
-    context, email, address = app_context(), current_person().email, request.remote_addr or ""
+    context = app_context()
     leg_ids = list_leg_ids(context, call_id)
-
-    def store(tx: Transaction) -> None:
-        notes.remove_label(tx, leg_ids, label)
-        audit.record(tx, email, "label removed", f"call {call_id}", address=address)
-
-    context.app_db.write(store)
+    write_audited("label removed", f"call {call_id}", lambda tx: notes.remove_label(tx, leg_ids, label))
     result, _ = _send(context, call_id, leg_ids, label, is_added=False)
     if result is not None and not result.is_done:
         return f"Label removed here, not on the phone system. {result.message}"
     return "Label removed."
+
+
+def write_audited(action: str, about: str, change: Callable[[Transaction], object]) -> None:
+    """Apply a change of the current user to the application database, with its entry in the audit log."""
+    email, address = current_person().email, request.remote_addr or ""
+
+    def work(tx: Transaction) -> None:
+        change(tx)
+        audit.record(tx, email, action, about, address=address)
+
+    app_context().app_db.write(work)
 
 
 def list_leg_ids(context: AppContext, call_id: int) -> list[int]:

@@ -88,12 +88,10 @@ def build_bars(
             )
             for hour in range(24)
         ]
-    chart_bars = []
-    begin = _bar_start(period.first, period)
+    unit, chart_bars = describe_unit(period), []
+    begin = _bar_start(period.first, unit)
     while begin <= period.last:
-        next_begin = _bar_start(begin + timedelta(days=31 if period.days > MAX_WEEKLY_DAYS else 7), period)
-        if period.days <= MAX_DAILY_DAYS:
-            next_begin = begin + timedelta(days=1)
+        next_begin = _bar_start(begin + timedelta(days={"day": 1, "week": 7, "month": 31}[unit]), unit)
         first, last = max(begin, period.first), min(next_begin - timedelta(days=1), period.last)
         earlier = None
         if before is not None:
@@ -113,16 +111,11 @@ def _sum_days(sums: ReportSums, first: date, last: date) -> Figures:
     return total
 
 
-def _bar_start(day: date, period: Period) -> date:
-    """Return the first day of the bar that includes `day`.
-
-    The first day may be before the period.
-    """
-    if period.days <= MAX_DAILY_DAYS:
-        return day
-    if period.days <= MAX_WEEKLY_DAYS:
+def _bar_start(day: date, unit: str) -> date:
+    """Return the first day of the bar that includes `day`, which may be before the period."""
+    if unit == "week":
         return day - timedelta(days=day.weekday())
-    return day.replace(day=1)
+    return day.replace(day=1) if unit == "month" else day
 
 
 def _build_day_bar(period: Period, first: date, last: date, figures: Figures, before: Figures | None) -> Bar:

@@ -7,15 +7,14 @@ from urllib.parse import parse_qsl, urlencode
 from flask import Blueprint, abort, redirect, request
 from werkzeug.wrappers import Response
 
-from integration.access import audit
 from integration.access.rights import has
 from integration.context import app_context
 from integration.core.errors import DomainError
 from integration.dashboard.calls.history import COLUMNS
+from integration.dashboard.calls.labelling import write_audited
 from integration.dashboard.site import layout
 from integration.dashboard.site.guard import current_person, requires
 from integration.mirror.page_queries.call_view import PARAMETERS
-from integration.sqlite.transaction import Transaction
 from integration.workspace import notes, person_settings, saved
 
 blueprint = Blueprint("views", __name__)
@@ -78,24 +77,13 @@ def labels() -> str:
 @requires("supervisor")
 def change_label() -> Response:
     """Rename `label` to `to` on all calls, or delete it (`drop`)."""
-    label, to, email = request.form.get("label", ""), request.form.get("to", ""), current_person().email
-    drop, address = bool(request.form.get("drop")), request.remote_addr or ""
-
-    def apply_change(tx: Transaction) -> None:
-        if drop:
-            notes.delete_label(tx, label)
-        else:
-            notes.rename_label(tx, label, to)
-        audit.record(
-            tx,
-            email,
-            "label dropped" if drop else "label renamed",
-            f"{label} → {to}" if to else label,
-            address=address,
-        )
-
+    label, to = request.form.get("label", ""), request.form.get("to", "")
     try:
-        app_context().app_db.write(apply_change)
+        if request.form.get("drop"):
+            write_audited("label dropped", label, lambda tx: notes.delete_label(tx, label))
+        else:
+            about = f"{label} → {to}" if to else label
+            write_audited("label renamed", about, lambda tx: notes.rename_label(tx, label, to))
     except ValueError as error:
         abort(400, str(error))
     return redirect("/calls/labels", 303)

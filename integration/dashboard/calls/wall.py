@@ -148,7 +148,7 @@ def index(token: str) -> str | Response:
         unreachable_at = layout.unreachable_since(connection)
         figures = _make_figures(connection, context, board, display, unreachable_at, sums, before)
         if is_partial:
-            figures["callbacks"] = WallFigure("To call back", formats.NOTHING, "history not read yet")
+            figures["callbacks"] = WallFigure(TILES["callbacks"], formats.NOTHING, "history not read yet")
         direct = [
             call["started_at"]
             for call in live.list_live_calls(connection)
@@ -241,25 +241,25 @@ def _make_figures(
     service_level = today.service_level
     return {
         "waiting": WallFigure(
-            "Waiting",
+            TILES["waiting"],
             str(len(waiting)),
             f"{free_count} available" if people else "",
             len(waiting) <= free_count if waiting and people else None,
         ),
         "wait": WallFigure(
-            "Longest wait",
+            TILES["wait"],
             formats.duration(longest_wait_seconds),
             f"target {formats.duration(board.wait_target)}",
             longest_wait_seconds <= board.wait_target if longest_since else None,
             longest_since,
         ),
         "talking": WallFigure(
-            "Talking",
+            TILES["talking"],
             str(talking),
             f"of {len(people)} {'person' if len(people) == 1 else 'people'}" if people else "",
         ),
         "callbacks": WallFigure(
-            "To call back",
+            TILES["callbacks"],
             str(open_callbacks),
             "" if board.callback_target is None else f"target {board.callback_target}",
             None
@@ -267,7 +267,7 @@ def _make_figures(
             else _judge(open_callbacks <= board.callback_target, unreachable_at),
         ),
         "level": WallFigure(
-            "Service level",
+            TILES["level"],
             formats.NOTHING if service_level is None else f"{service_level:.0f}\u202f%",
             f"≥ {board.level_target}\u202f% in {context.settings.calls.service_level_seconds}\u202fs",
             None if service_level is None else _judge(service_level >= board.level_target, unreachable_at),

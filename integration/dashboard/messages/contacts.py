@@ -5,7 +5,6 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Collection
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Any
 from urllib.parse import urlencode
 
@@ -257,10 +256,7 @@ def _render_page(
         "contact.html",
         contact=contact,
         numbers=numbers,
-        days=[
-            (day, list(steps))
-            for day, steps in groupby(entries, key=lambda entry: formats.day_of(entry.occurred_at))
-        ],
+        days=formats.group_by_day(entries, lambda entry: entry.occurred_at),
         more=more,
         summary=_describe_calls(summary, viewer) if summary and summary.calls else "",
         waiting=open_callbacks,

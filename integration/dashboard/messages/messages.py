@@ -5,7 +5,6 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Mapping
 from datetime import timedelta
-from itertools import groupby
 from urllib.parse import urlencode
 
 from flask import Blueprint, abort, request
@@ -125,9 +124,7 @@ def _render_page(contact: str, result: WriteResult | None = None) -> str:
         can_reply=context.phone_numbers.to_dialable(contact) != "",
         names=names,
         find=search_text,
-        days=[
-            (day, list(rows)) for day, rows in groupby(thread_rows, key=lambda row: formats.day_of(row["at"]))
-        ],
+        days=formats.group_by_day(thread_rows, lambda row: row["at"]),
         earlier=thread.next,
         unread=layout.find_unread_threads(context, person),
         read_to=thread_rows[-1]["at"] if thread_rows else "",

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import date, datetime, timedelta
-from typing import Any
+from itertools import groupby
+from typing import Any, TypeVar
 from zoneinfo import ZoneInfo
 
 from flask import Flask
@@ -30,6 +31,7 @@ from integration.workspace.callback_items import CallbackItem
 NOTHING = "—"
 EXCERPT_CONTEXT, EXCERPT_LENGTH = 60, 240
 """Characters before and after a match."""
+_Row = TypeVar("_Row")
 TIME_UNKNOWN = "Time unknown"
 """Text for a call whose CDR has no readable time."""
 
@@ -118,6 +120,13 @@ def day_name(day: date) -> str:
     if day == now - timedelta(days=1):
         return "Yesterday"
     return f"{day:%A} {day.day} {day:%B}" + (f" {day.year}" if day.year != now.year else "")
+
+
+def group_by_day(
+    rows: Iterable[_Row], get_time: Callable[[_Row], str | None]
+) -> list[tuple[str, list[_Row]]]:
+    """Group rows that are sorted by time: (day in words, rows)."""
+    return [(day, list(found)) for day, found in groupby(rows, key=lambda row: day_of(get_time(row)))]
 
 
 def day_of(timestamp: str | None) -> str:
