@@ -149,17 +149,11 @@ def test_filters_without_an_index_apply_to_a_year_unless_a_period_is_chosen(app,
 def test_voicemail_is_the_same_kind_of_list(app, client):
     app.clock.set("2026-08-05 09:00:00")
     app.put("users", {"id": 5, "first_name": "Ann", "last_name": "Example", "ext": "1001"})
-    for number, mailbox, duration in ((1, 1001, 20), (2, 7, 40)):
-        app.insert(
-            "voicemessages",
-            id=800 + number,
-            origtime=f"2026-07-0{number} 09:00:00",
-            caller=CALLER,
-            dialled=LINE if number == 1 else OTHER_LINE,
-            extension_id=mailbox,
-            duration=duration,
-            is_new=1,
-        )
+    values = {"caller": CALLER, "is_new": 1}
+    app.insert("voicemessages", id=801, origtime="2026-07-01 09:00:00", dialled=LINE, extension_id=1001,
+               duration=20, **values)  # fmt: skip
+    app.insert("voicemessages", id=802, origtime="2026-07-02 09:00:00", dialled=OTHER_LINE, extension_id=7,
+               duration=40, **values)  # fmt: skip
     app.archive("voicemail", 801, b"audio")
     for query, expected in (
         ("", [802, 801]),
@@ -171,9 +165,9 @@ def test_voicemail_is_the_same_kind_of_list(app, client):
     ):
         assert listed(client.get(f"/voicemail?{query}")) == expected, query
     page = text(client.get("/voicemail?from=2026-07-01&to=2026-07-31"))
-    assert "New" in page
-    assert "Ann Example" in page
     assert "July 2026 : 1 of 2 voice messages have their file" in page
+    assert "Ann Example" in page
+    assert 'class="pill waiting">New<' in client.get("/voicemail").text
 
 
 def test_a_list_has_100_rows_a_page_and_keeps_its_filter(app, client):

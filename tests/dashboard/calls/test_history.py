@@ -5,19 +5,18 @@ from __future__ import annotations
 import io
 import re
 import zipfile
-from datetime import UTC, datetime, timedelta
 from html import unescape
 from urllib.parse import quote
 
 import pytest
 
-from integration.access import audit, people
+from integration.access import people
 from integration.core import clock
 from integration.workspace import notes
 from tests.support.applications.shared_app import module_app  # noqa: F401
 from tests.support.clock import ago
 from tests.support.page_text import call_ids, link, text
-from tests.support.people import ALICE, BOB, CALLER
+from tests.support.people import BOB, CALLER
 
 
 @pytest.fixture(scope="module")
@@ -124,46 +123,16 @@ def test_an_empty_history_states_its_cause(app, client):
     assert "Without the search this period has 1 call." in unmatched
 
 
-def test_days_follow_the_display_zone_and_add_up_to_the_total(app, client):
-    # Clocks go back in London on 25 October 2026 at 01:00 UTC: that day has 25 hours.
-    moment, number = datetime(2026, 10, 24, 0, 30, tzinfo=UTC), 0
-    while moment < datetime(2026, 10, 27, tzinfo=UTC):
-        number += 1
-        app.call(number, clock.utc_text(moment))
-        moment += timedelta(hours=1)
-
-    def total(first: str, last: str) -> int:
-        return int(
-            re.search(r'id="total">([\d\u202f]+) call', client.get(f"/calls?from={first}&to={last}").text)[1]
-        )
-
-    days = [total(day, day) for day in ("2026-10-24", "2026-10-25", "2026-10-26")]
-    assert days == [23, 25, 24]
-    assert total("2026-10-23", "2026-10-27") == sum(days)
-
-
 def test_calls_of_a_client_have_their_audio_in_one_zip(app, client):
-    for number, party, day in ((1, CALLER, 1), (2, CALLER, 30), (3, "447700900199", 2)):
-        at = f"2026-07-{day:02} 09:00:00"
-        app.call(number, at, party=party, party_e164=f"+{party}", recordings=1)
+    for number, party in ((1, CALLER), (2, "447700900199")):
+        app.call(number, "2026-07-01 09:00:00", party=party, party_e164=f"+{party}", recordings=1)
         app.leg(number)
-        app.insert("monitors", id=900 + number, live_id=number, timestamp=at)
+        app.insert("monitors", id=900 + number, live_id=number, timestamp="2026-07-01 09:00:00")
         app.archive("recording", 900 + number, b"audio")
-    path = f"/calls?from=2026-07-01&to=2026-09-30&q={CALLER}"
-    page = client.get(path).text
-    link = unescape(re.search(r'href="(/exports/recordings\.zip\?[^"]+)"', page)[1])
-    response = client.get(link)
-    files = zipfile.ZipFile(io.BytesIO(response.content)).namelist()
-    assert [name for name in files if name.endswith(".mp3")] == [
-        "recordings/2026/07/01/901.mp3",
-        "recordings/2026/07/30/902.mp3",
-    ]
-    entry = audit.list_newest(app.app_db)[0]
-    assert (entry.who, entry.about, entry.result) == (
-        ALICE.email,
-        "recordings-2026-07-01-to-2026-09-30.zip, only search",
-        "2 rows",
-    )
+    path = f"/calls?from=2026-07-01&to=2026-07-01&q={CALLER}"
+    link = re.search(r'href="(/exports/recordings\.zip\?[^"]+)"', client.get(path).text)[1]
+    files = zipfile.ZipFile(io.BytesIO(client.get(unescape(link)).content)).namelist()
+    assert [name for name in files if name.endswith(".mp3")] == ["recordings/2026/07/01/901.mp3"]
     people.change(app.app_db, app.add(BOB).email, rights={"recordings": False})
     assert "recordings.zip" not in app.log_in(BOB).get(path).text
 

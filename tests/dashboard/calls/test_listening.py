@@ -10,7 +10,7 @@ from integration.access import audit, people
 from integration.core import clock
 from integration.mirror.page_queries import history
 from integration.workspace import notes
-from tests.dashboard.calls.test_live_and_missed import ago
+from tests.support.clock import ago
 from tests.support.page_text import text
 from tests.support.people import ALICE, BOB, CALLER, CAROL, DAVE
 

@@ -6,7 +6,8 @@ import pytest
 
 from integration.workspace import callbacks
 from integration.workspace.callback_following import update_from_mirror
-from tests.dashboard.calls.test_live_and_missed import ago, state_of
+from tests.dashboard.calls.test_live_and_missed import state_of
+from tests.support.clock import ago
 from tests.support.page_text import text
 from tests.support.people import BOB, CALLER, CAROL, DAVE, ERIN
 

@@ -9,8 +9,8 @@ from zoneinfo import ZoneInfo
 
 from integration.dashboard.messages.contacts import TIMELINE_PAGE_SIZE
 from integration.workspace import notes
-from tests.dashboard.calls.test_live_and_missed import ago
 from tests.support.application import Browser, TestApp
+from tests.support.clock import ago
 from tests.support.page_text import text
 from tests.support.people import ALICE, CALLER, CAROL
 

@@ -10,12 +10,9 @@ from html import unescape
 
 import pytest
 
-from integration.catalogue import get_resource
 from integration.core import clock
-from integration.core.json_records import read_record
 from integration.mirror.page_queries import messages
 from integration.mirror.records import change_log
-from integration.mirror.records.upsert import upsert
 from integration.sync.writing import write_log
 from tests.support.page_text import text
 from tests.support.people import BOB, CAROL
@@ -156,31 +153,6 @@ def test_a_sent_message_states_who_sent_it(app, client):
     page = text(client.get(f"/messages?with={SENDER}"))
     assert re.search(r"Yes, it is\. \d+:\d+ · by Bob · 020 7946 0002", page)
     assert re.search(r"From the app \d+:\d+ · by Ann Example · 020 7946 0002", page)
-
-
-def test_a_message_that_arrives_during_rendering_is_sent_by_the_stream(app, client, monkeypatch):
-    own_numbers = messages.list_sms_numbers
-
-    def after_the_threads(connection):
-        add_events(app, Event("late", clock.utc_text()))
-        return own_numbers(connection)
-
-    monkeypatch.setattr(messages, "list_sms_numbers", after_the_threads)
-    page = client.get("/messages").text
-    assert "07700 900101" not in page
-    begun = int(re.search(r'data-change="[^"]*-(\d+)"', page)[1])
-    assert [change.topic for change in change_log.since(app.mirror_db, begun)] == ["sms"]
-
-
-def test_a_record_without_webhook_is_announced_once_to_open_pages(app):
-    sent = read_record(f'{{"id": 1, "from": "{RECEIVER}", "to": "{SENDER}", "message": "Yes", "type": "O"}}')
-    for _ in range(2):
-        app.mirror_db.write(
-            lambda tx: upsert(tx, get_resource("sms"), [sent], source="sync", requested_at=clock.utc_text())
-        )
-    assert [change.topic for change in change_log.since(app.mirror_db, 0)] == ["sms"], (
-        "the unchanged record was announced"
-    )
 
 
 def test_each_new_message_is_one_event_for_programs(app):
