@@ -90,8 +90,8 @@ def test_estimated_times_tint_nothing():
     timed = {"duration": 10, "transcript_speakers": "0:01 A: Hello.\n0:05 B: Hi.\n0:08 a: Bye."}
     assert parse_transcript(timed)[1:] == ([(1, 0), (5, 1), (8, 0)], False)
     speakers = [{"at": 0, "speaker": "a"}, {"at": 5, "speaker": "b"}]
-    untimed = {"duration": 10, "transcript": "Hello.", "metadata": {"timeline": speakers}}
-    assert parse_transcript(untimed)[1] == [(0, 0), (5, 1)]
+    silent = {"duration": 10, "metadata": {"timeline": speakers}}
+    assert parse_transcript(silent) == ([], [(0, 0), (5, 1)], False)
 
 
 @pytest.mark.parametrize("path", ["/calls/5", "/calls/5/beside"])
