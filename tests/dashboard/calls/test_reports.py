@@ -130,6 +130,7 @@ def test_any_period_is_compared_and_stays_in_the_address(app):
     other = client.get(f"/reports?range=last-month&{days}")
     assert "1–31 October 2026, vs 14–15 Sep" in text(other)
     assert "Calls 5 vs 4 ▲ more by 1" in text(other)
+    assert "Fri 2 Oct 2026: 0 vs 4" in text(other), "days are compared from the first on"
     assert 'href="/reports/labels?range=last-month&amp;compare_from=2026-09-14' in other.text
     assert 'href="/reports?range=year"' in other.text, "chosen days belong to one range"
     none = text(client.get("/reports?range=last-month&compare_from=2025-12-01&compare_to=2025-12-31"))
