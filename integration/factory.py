@@ -56,7 +56,7 @@ from integration.mirror.privacy.held_records import HeldRecords
 from integration.mirror.records import change_log
 from integration.mirror.schema import open_mirror
 from integration.mirror.sync_state.media_files import MediaKind
-from integration.outbound.exchange import HttpExchange
+from integration.outbound.exchange import Exchange
 from integration.platform_api.client import Platform
 from integration.privacy import erase, erasures, holds, retention
 from integration.privacy.holds import refresh_held
@@ -118,7 +118,7 @@ class Product:
         self,
         settings: Settings,
         on_broken: Callable[[BaseException], None] | None = None,
-        exchange: HttpExchange | None = None,
+        exchange: Exchange | None = None,
         on_damaged: Callable[[str], None] | None = None,
         early_inbox: Inbox | None = None,
     ) -> None:
@@ -410,7 +410,7 @@ def _print_line(line: str) -> None:
 def build(
     settings: Settings,
     on_broken: Callable[[BaseException], None] | None = None,
-    exchange: HttpExchange | None = None,
+    exchange: Exchange | None = None,
     on_damaged: Callable[[str], None] | None = None,
     early_inbox: Inbox | None = None,
 ) -> Product:

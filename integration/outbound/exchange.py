@@ -12,12 +12,11 @@ import http.client
 import io
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from pathlib import Path
-from typing import Protocol
 from urllib.parse import urlsplit, urlunsplit
 
 import requests
@@ -145,22 +144,6 @@ class ResponseBody:
     def _read_available(self) -> Iterator[bytes]:
         while chunk := self._response.read1(CHUNK, decode_content=True):
             yield chunk
-
-
-class HttpExchange(Protocol):
-    """Interface of `Exchange`, for a replacement that sends nothing."""
-
-    def send(
-        self,
-        method: str,
-        target: str,
-        headers: Mapping[str, str],
-        body: bytes | io.RawIOBase | None,
-        seconds: float,
-        read_timeout: float | None = None,
-    ) -> AbstractContextManager[ResponseBody]: ...
-
-    def close(self) -> None: ...
 
 
 class Exchange:

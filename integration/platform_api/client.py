@@ -16,7 +16,7 @@ from integration.core import clock
 from integration.core.body_encodings import to_utf8
 from integration.core.errors import PlatformBroken, UnusableBody
 from integration.core.json_records import JsonRecord, RecordPage, read_item, read_page
-from integration.outbound.exchange import Exchange, HttpExchange, PlatformResponse
+from integration.outbound.exchange import Exchange, PlatformResponse
 from integration.platform_api import downloads, paging
 from integration.platform_api.budget import BACKGROUND, INTERACTIVE, Budget, Priority, PrioritySource
 from integration.platform_api.failures import build_error
@@ -68,7 +68,7 @@ class Platform:
         settings: PlatformSettings,
         *,
         requests_per_minute: int = 600,
-        exchange: HttpExchange | None = None,
+        exchange: Exchange | None = None,
     ) -> None:
         self._timeout = float(settings.timeout)
         self._read_timeout = max(READ_SECONDS, self._timeout)

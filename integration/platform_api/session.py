@@ -17,7 +17,7 @@ import integration
 from integration.core import clock
 from integration.core.body_encodings import to_utf8
 from integration.core.errors import PlatformBroken, PlatformThrottled, PlatformUnreachable
-from integration.outbound.exchange import JSON_LIMIT, HttpExchange, PlatformResponse, ResponseBody
+from integration.outbound.exchange import JSON_LIMIT, Exchange, PlatformResponse, ResponseBody
 from integration.platform_api.budget import Budget, PrioritySource
 from integration.platform_api.failures import build_error
 from integration.platform_api.large_bodies import FREE_BYTES, LargeBodyTurn
@@ -37,7 +37,7 @@ class Session:
 
     def __init__(
         self,
-        exchange: HttpExchange,
+        exchange: Exchange,
         budget: Budget,
         seconds: float,
         make_credential_source: Callable[

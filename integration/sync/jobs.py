@@ -208,7 +208,7 @@ class SyncJobs:
                 rotation = self._rotations[policy.collection]
                 self._run_due_requests(policy, partial(rotation.run, self.context, self._make_tally()))
         for subresource in SUBRESOURCES.values():
-            if subresource.interval_seconds is not None and self._should_continue():
+            if self._should_continue():
                 self._run_due_requests(
                     PLAN[subresource.collection],
                     partial(items.read_due_subresources, self.context, subresource, self._make_tally()),

@@ -1,8 +1,7 @@
 """Sync policy of each collection: how and how often it is read.
 
 The catalogue has the properties of the platform; the policies are decisions of this product. Each path that a
-GET without parameters lists has an entry in PLAN, and each path below a record has one in SUBRESOURCES.
-Therefore no collection is mirrored or omitted by accident.
+GET without parameters lists has an entry in PLAN, so that no collection is omitted by accident.
 """
 
 from __future__ import annotations
@@ -176,20 +175,18 @@ PLAN: dict[str, Policy] = {
 
 @dataclass(frozen=True, slots=True)
 class Subresource:
-    """Path below each record of a collection, such as '/cdrs/{id}/notes'.
+    """Mirrored path below each record of a collection, such as '/cdrs/{id}/notes'.
 
     `interval_seconds` is the interval of reads for each present record, `old_interval_seconds` that for
-    records dated OLD_RECORD_DAYS ago or earlier. Without `interval_seconds` the path is not mirrored, for the
-    `exclusion_reason`. `count_field` is a property that is above 0 if the record has subresources; only such
-    records are read.
+    records dated OLD_RECORD_DAYS ago or earlier. `count_field` is a property that is above 0 if the record
+    has subresources; only such records are read.
     """
 
     path: str
     collection: str
-    interval_seconds: float | None = None
+    interval_seconds: float
     old_interval_seconds: float = 30 * DAY
     count_field: str | None = None
-    exclusion_reason: str = ""
 
     @property
     def name(self) -> str:
@@ -200,29 +197,12 @@ class Subresource:
 SUBRESOURCES: dict[str, Subresource] = {
     subresource.path: subresource
     for subresource in (
-        Subresource("/cdrs/{id}/notes", "cdrs", interval_seconds=DAY, count_field="nb_notes"),
-        Subresource("/users/{id}/chatmsgs", "users", interval_seconds=HOUR),
-        Subresource("/users/{id}/audio", "users", interval_seconds=DAY),
-        Subresource("/users/{id}/contacts", "users", exclusion_reason="the same contacts as /contacts lists"),
-        Subresource("/users/{id}/cdrs", "users", exclusion_reason="the same CDRs as /cdrs lists"),
-        Subresource("/users/{id}/calls", "users", exclusion_reason="the same live calls as /calls lists"),
-        Subresource("/contacts/{id}/cdrs", "contacts", exclusion_reason="the same CDRs as /cdrs lists"),
-        Subresource(
-            "/calls/{id}/trace",
-            "calls",
-            exclusion_reason="requested during a call only; /cdrs/{id}.trace remains available",
-        ),
-        Subresource(
-            "/calls/{id}/monitors", "calls", exclusion_reason="the same recordings as /monitors lists"
-        ),
-        Subresource(
-            "/users/{id}/smsthreads/{from}/{to}", "users", exclusion_reason="made of the SMS that /sms lists"
-        ),
-        Subresource(
-            "/users/{id}/sms/threads/{from}/{to}", "users", exclusion_reason="made of the SMS that /sms lists"
-        ),
+        Subresource("/cdrs/{id}/notes", "cdrs", DAY, count_field="nb_notes"),
+        Subresource("/users/{id}/chatmsgs", "users", HOUR),
+        Subresource("/users/{id}/audio", "users", DAY),
     )
 }
+"""The other paths below a record return records of mirrored lists, or exist only during a call."""
 
 
 NAME_COLLECTIONS = ("users", "queues", "ringgroups", "ddis", "contacts")

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
 from typing import Any
 
 from integration.core import clock
@@ -24,20 +23,6 @@ RATE_STEPS = 30
 
 FACT_PREFIX = "reading "
 """Prefix of the names of progress facts, before the collection."""
-
-
-@dataclass(frozen=True, slots=True)
-class ReadProgress:
-    """Progress of a sync in records.
-
-    `total` is None until the platform has returned it. `per_second` is the rate of the last RATE_STEPS steps,
-    `seconds_left` the estimate at that rate, or None.
-    """
-
-    done: int
-    total: int | None
-    per_second: float
-    seconds_left: float | None
 
 
 @contextmanager
@@ -58,7 +43,7 @@ def track_progress(
             on_progress(done, total)
         if clock.monotonic() - started_at >= PUBLISH_AFTER_SECONDS:
             is_published = True
-            health.set_fact(fact_name, asdict(measure_progress(steps, total)))
+            health.set_fact(fact_name, measure_progress(steps, total))
 
     try:
         yield show
@@ -67,16 +52,20 @@ def track_progress(
             health.set_fact(fact_name, None)
 
 
-def measure_progress(steps: deque[tuple[float, int]], total: int | None) -> ReadProgress:
-    """Compute the progress from `steps` of (monotonic seconds, records done)."""
+def measure_progress(steps: deque[tuple[float, int]], total: int | None) -> dict[str, Any]:
+    """Compute the progress from `steps` of (monotonic seconds, records done).
+
+    `total` is None until the platform has returned it. `per_second` is the rate of the steps, `seconds_left`
+    the estimate at that rate, or None.
+    """
     (first_at, done_before), (last_at, done) = steps[0], steps[-1]
     rate = (done - done_before) / (last_at - first_at) if last_at > first_at else 0.0
-    seconds_left = (total - done) / rate if total is not None and rate > 0 else None
-    return ReadProgress(done, total, round(rate, 1), None if seconds_left is None else round(seconds_left, 1))
+    seconds_left = round((total - done) / rate, 1) if total is not None and rate > 0 else None
+    return {"done": done, "total": total, "per_second": round(rate, 1), "seconds_left": seconds_left}
 
 
 def list_active_reads(facts: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Map each collection to its ReadProgress as a dictionary.
+    """Map each collection to its progress.
 
     `facts` are those of a health report.
     """

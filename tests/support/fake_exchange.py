@@ -66,7 +66,7 @@ def add_account(platform: ScriptedPlatform) -> None:
 class FakeExchange(ScriptedPlatform):
     """Platform that responds by path or operation, and records requests.
 
-    Implements `outbound.exchange.HttpExchange`. A request without a handler raises PlatformUnreachable.
+    Takes the place of `outbound.exchange.Exchange`. A request without a handler raises PlatformUnreachable.
     """
 
     def __init__(self) -> None:

@@ -63,7 +63,7 @@ def estimate_requests_per_day(policy: Policy, settings: Settings) -> int:
     if policy.reads_items:
         cost += OFFICE[policy.collection] * DAY / settings.sync.full_interval
     for subresource in SUBRESOURCES.values():
-        if subresource.collection == policy.collection and subresource.interval_seconds is not None:
+        if subresource.collection == policy.collection:
             records = OFFICE[subresource.name if subresource.count_field else subresource.collection]
             cost += records * DAY / subresource.interval_seconds
     return round(cost)
@@ -115,7 +115,7 @@ def _format_cells(policy: Policy, settings: Settings) -> str:
             f"all every {_format_duration(settings.sync.full_interval)}"
         )
     for subresource in SUBRESOURCES.values():
-        if subresource.collection == policy.collection and subresource.interval_seconds is not None:
+        if subresource.collection == policy.collection:
             other_reads += f"; {subresource.name} every {_format_duration(subresource.interval_seconds)}"
             if policy.resource.date is not None:
                 other_reads += (

@@ -6,16 +6,18 @@ A record's own path returns more fields than the list.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import count
 
 from integration.core import clock
 from integration.core.errors import PlatformRefused, RecordTooLarge
 from integration.mirror.records import subresources
 from integration.mirror.records.rows import Key
+from integration.mirror.records.upsert import store_item
 from integration.mirror.sync_state import collection_state
 from integration.sync.context import SyncContext
 from integration.sync.plan import DAY, OLD_RECORD_DAYS, Policy, Subresource
-from integration.sync.reading.page_store import Tally, store_item
+from integration.sync.reading.page_store import Tally
 
 
 def read_due_items(context: SyncContext, policy: Policy, tally: Tally) -> None:
@@ -53,7 +55,11 @@ def read_items(context: SyncContext, policy: Policy, keys: Sequence[Key], tally:
             if error.status not in (403, 404):
                 raise
             continue  # Deleted since the list was read (404), or not allowed for this account (403).
-        store_item(context, policy, record, requested_at)
+        context.mirror_db.write(
+            partial(
+                store_item, resource=policy.resource, record=record, source="sync", requested_at=requested_at
+            )
+        )
 
 
 def read_due_subresources(context: SyncContext, subresource: Subresource, tally: Tally) -> int:
@@ -61,8 +67,6 @@ def read_due_subresources(context: SyncContext, subresource: Subresource, tally:
 
     Raises PlatformError; committed subresources are kept. A 403 or 404 means that the record has none.
     """
-    if subresource.interval_seconds is None:
-        return 0
     now = clock.unix()
     with context.mirror_db.read() as connection:
         keys = subresources.due(
@@ -87,8 +91,13 @@ def read_due_subresources(context: SyncContext, subresource: Subresource, tally:
                 raise
             text = None
         context.mirror_db.write(
-            lambda tx, key=key, text=text, at=requested_at: subresources.store(  # type: ignore[misc]
-                tx, subresource.collection, key, subresource.name, text, at
+            partial(
+                subresources.store,
+                collection=subresource.collection,
+                key=key,
+                name=subresource.name,
+                doc=text,
+                read_at=requested_at,
             )
         )
     tally.raise_if_unreadable()

@@ -17,7 +17,6 @@ from integration.core.json_records import JsonRecord
 from integration.mirror.calls import backlog
 from integration.mirror.records.rows import Key, UpsertResult
 from integration.mirror.records.upsert import get_usable_key, upsert
-from integration.mirror.records.upsert import store_item as store_item_row
 from integration.mirror.sync_state import collection_state
 from integration.sqlite.step_size import StepSize
 from integration.sqlite.transaction import Transaction
@@ -125,13 +124,6 @@ def store_window(
         if policy.reads_items:
             tally.changed_keys += outcome.updated
     tally.read += len(records)
-
-
-def store_item(context: SyncContext, policy: Policy, record: JsonRecord, requested_at: str) -> None:
-    """Store the response of a record's own path."""
-    context.mirror_db.write(
-        lambda tx: store_item_row(tx, policy.resource, record, source="sync", requested_at=requested_at)
-    )
 
 
 def is_unavailable(error: PlatformError) -> bool:

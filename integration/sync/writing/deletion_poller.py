@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
 from functools import partial
 
 from integration.catalogue import get_resource
@@ -23,34 +22,18 @@ POLL_SECONDS = 1.0
 """Seconds between runs of the job."""
 
 
-def poll_due(context: AppContext) -> None:
-    """Poll the pending deletions that are due.
+def poll_due(context: AppContext, collection: str | None = None) -> None:
+    """Poll the pending deletions that are due; those of `collection` for a user, who checks their result.
 
     A failed request counts as a poll without a result.
     """
     with context.mirror_db.read() as connection:
         entries = pending_deletions.due(connection, clock.unix())
-    _poll_entries(context, entries, BACKGROUND)
-
-
-def poll_now(context: AppContext, collection: str) -> None:
-    """Poll the pending deletions of `collection` at once, for a user.
-
-    Most deletions are finished at once, and a user checks the result directly after a deletion.
-    """
-    with context.mirror_db.read() as connection:
-        entries = [
-            entry
-            for entry in pending_deletions.due(connection, clock.unix())
-            if entry.collection == collection
-        ]
-    _poll_entries(context, entries, INTERACTIVE)
-
-
-def _poll_entries(context: AppContext, entries: Iterable[PendingDeletion], priority: Priority) -> None:
     for entry in entries:
+        if collection not in (None, entry.collection):
+            continue
         try:
-            remaining_keys = _fetch_remaining(context, entry, priority)
+            remaining_keys = _fetch_remaining(context, entry, INTERACTIVE if collection else BACKGROUND)
         except PlatformError as error:
             log.info("/%s: cannot check the pending deletion: %s", entry.collection, error)
             context.mirror_db.write(

@@ -37,7 +37,7 @@ from integration.sqlite.errors import STORAGE_FAILURES
 from integration.sqlite.transaction import Transaction
 from integration.sync.reading import deletions
 from integration.sync.writing import write_log
-from integration.sync.writing.deletion_poller import poll_now
+from integration.sync.writing.deletion_poller import poll_due
 from integration.sync.writing.write_log import EarlierRequest
 
 log = logging.getLogger(__name__)
@@ -349,7 +349,7 @@ def _record_deletion(
 
     if status == 202:
         context.mirror_db.write(lambda tx: pending_deletions.add(tx, resource.collection, keys, requested_at))
-        poll_now(context, resource.collection)
+        poll_due(context, resource.collection)
     else:
         deletions.record_requested_deletions(context, resource, keys)
 
