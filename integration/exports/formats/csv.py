@@ -86,10 +86,8 @@ def chunks(
         "local": export_query.local_zone.key,
         "ignored": IGNORED_SIGNS,
     }
-    digit_columns = _find_digit_columns(connection, export_query)
     fast_line, careful_line = (
-        _build_line_sql(export_query, digit_columns, separator, strip_nul=strip_nul)
-        for strip_nul in (False, True)
+        _build_line_sql(export_query, separator, strip_nul=strip_nul) for strip_nul in (False, True)
     )
     # printf stops at a NUL, so records that may contain one use the slower expression.
     line = f"CASE WHEN {export_query.nul_condition} THEN {careful_line} ELSE {fast_line} END"
@@ -174,28 +172,13 @@ def _compute_ahead(
             yield pending.popleft().result() or b""
 
 
-def _find_digit_columns(connection: sqlite3.Connection, export_query: ExportQuery) -> frozenset[str]:
-    """Return columns whose cell in the first row begins with a digit."""
-    cells = ", ".join(column.sql for column in export_query.columns)
-    sql = f"SELECT {cells} FROM {export_query.table} WHERE rowid = :first"
-    row = connection.execute(sql, {**export_query.values, "first": export_query.first_rowid}).fetchone() or ()
-    return frozenset(
-        column.name
-        for column, cell in zip(export_query.columns, row, strict=False)
-        if isinstance(cell, str) and "0" <= cell[:1] <= "9"
-    )
-
-
-def _build_line_sql(
-    export_query: ExportQuery, digit_columns: frozenset[str], separator: str, *, strip_nul: bool
-) -> str:
+def _build_line_sql(export_query: ExportQuery, separator: str, *, strip_nul: bool) -> str:
     cells = [
         _build_cell_sql(
             column,
             export_query,
             has_decimal_comma=separator == ";",
             strip_nul=strip_nul or column.strip_nul,
-            starts_with_digit=column.name in digit_columns,
         )
         for column in export_query.columns
     ]
@@ -210,7 +193,6 @@ def _build_cell_sql(
     *,
     has_decimal_comma: bool,
     strip_nul: bool,
-    starts_with_digit: bool,
 ) -> tuple[str, str]:
     """Return printf conversion and SQL expression of a column's cells."""
     value = f"without_nul({column.sql})" if strip_nul else column.sql
@@ -218,12 +200,12 @@ def _build_cell_sql(
         return '"%w"', f"CASE WHEN {value} IS NULL THEN '' ELSE '{MASK}' END"
     if column.kind == "local" or (column.kind == "time" and export_query.zone is not None):
         time_sql = f"with_offset({value}, :local)" if column.kind == "local" else f"in_zone({value}, :zone)"
-        text_sql = _guard_formula(value, starts_with_digit)
+        text_sql = _guard_formula(value)
         return '"%w"', f"CASE WHEN {value} GLOB '[0-9]*' THEN {time_sql} ELSE {text_sql} END"
     if column.kind in ("text", "json", "time", "utc"):
-        return '"%w"', _guard_formula(value, starts_with_digit)
+        return '"%w"', _guard_formula(value)
     # Numbers are not quoted; text in a number column (schema drift) is. NULL becomes an empty cell.
-    text_sql = f"printf('\"%w\"', {_guard_formula(value, starts_with_digit)})"
+    text_sql = f"printf('\"%w\"', {_guard_formula(value)})"
     number_sql = value
     if has_decimal_comma:
         number_sql = f"CASE typeof({value}) WHEN 'real' THEN replace({value}, '.', ',') ELSE {value} END"
@@ -238,23 +220,22 @@ def _build_cell_sql(
     return "%s", f"CASE WHEN {value} >= '' THEN {text_sql} ELSE {number_sql} END"
 
 
-def _guard_formula(cell: str, starts_with_digit: bool) -> str:
+def _guard_formula(cell: str) -> str:
     """Return SQL that adds the prefix `'` to formulas.
 
     A formula is a cell that a spreadsheet would run, also after IGNORED_SIGNS. Each comparison costs as much
     as reading the cell, and `ltrim` 2 µs. Nearly every cell is empty or begins with an ASCII letter or a
-    digit, so these comparisons come first, starting with the one that fits most cells of the column. No range
-    that is compared has a formula's first character or an ignored sign.
+    digit, so these comparisons come first. No range that is compared has a formula's first character or an
+    ignored sign.
     """
     is_letter, is_digit = f"({cell} BETWEEN 'A' AND '~')", f"({cell} < '=' AND {cell} >= '.')"
-    likely_test, other_test = (is_digit, is_letter) if starts_with_digit else (is_letter, is_digit)
     is_other_text = " OR ".join(
         f"({cell} < '{end}' AND {cell} >= '{first}')"
         for first, end in (("!", "+"), ("\xae", "\u0300"), ("\u0370", "\u061c"), ("\u3165", "\ufe00"))
     )
     may_be_ignored = f"({cell} > '' AND {cell} < '!' OR {cell} > '~')"
     return (
-        f"CASE WHEN {likely_test} THEN {cell} WHEN {cell} IS NULL THEN '' WHEN {other_test}"
+        f"CASE WHEN {is_letter} THEN {cell} WHEN {cell} IS NULL THEN '' WHEN {is_digit}"
         f" OR {is_other_text} THEN {cell} WHEN {_build_formula_test(cell)} OR {may_be_ignored}"
         f" AND ({_build_formula_test(f'ltrim({cell}, :ignored)')}) THEN '''' || {cell} ELSE {cell} END"
     )
