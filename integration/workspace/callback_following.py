@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass
+from typing import Any
 
 from integration.core import clock
 from integration.core.ids import MAX_ID, id_list
@@ -27,6 +28,7 @@ from integration.workspace.callback_items import (
 
 BATCH_SIZE = 1000
 """Number of changed calls of one transaction."""
+_IN_JSON_LIST = "IN (SELECT value FROM json_each(?))"
 INITIAL_PERIOD_SECONDS = 7 * 86_400
 """Age in seconds above which missed calls at the first start of an installation create no items."""
 
@@ -142,13 +144,10 @@ def _read_batch(
         f" FROM {JOIN_RANGES.format(table='_calls AS c', key='c.id')}",
         (due_ranges,),
     ).fetchall()
-    listed_parties = dict(
-        tuple(row)
-        for row in app_connection.execute(
-            "SELECT k.call_id, k.party FROM"
-            f" {JOIN_RANGES.format(table='callback_calls AS k', key='k.call_id')}",
-            (due_ranges,),
-        )
+    listed_parties = _fetch_pairs(
+        app_connection,
+        f"SELECT k.call_id, k.party FROM {JOIN_RANGES.format(table='callback_calls AS k', key='k.call_id')}",
+        due_ranges,
     )
     parties = set(listed_parties.values())
     # Earlier versions listed several callers under one name. Their calls stay in that item.
@@ -160,21 +159,17 @@ def _read_batch(
     }
     # Older calls change no item; an initial sync has thousands for each call that does.
     recent_parties = {row["party"] for row in rows if row["party"] and (row["at"] or "") >= since}
-    other_parties = id_list(sorted(recent_parties - parties))
-    parties |= {
-        row[0]
-        for row in app_connection.execute(
-            "SELECT DISTINCT party FROM callback_calls WHERE party IN (SELECT value FROM json_each(?))",
-            (other_parties,),
-        )
-    }
-    first_missed_at = dict(
-        tuple(row)
-        for row in app_connection.execute(
-            "SELECT party, min(at) FROM callback_calls WHERE kind <> 'reached'"
-            " AND party IN (SELECT value FROM json_each(?)) GROUP BY party",
-            (id_list(sorted(parties)),),
-        )
+    parties |= _fetch_pairs(
+        app_connection,
+        f"SELECT party, 1 FROM callback_calls WHERE party {_IN_JSON_LIST}",
+        id_list(sorted(recent_parties - parties)),
+    ).keys()
+    parties_json = id_list(sorted(parties))
+    first_missed_at = _fetch_pairs(
+        app_connection,
+        "SELECT party, min(at) FROM callback_calls WHERE kind <> 'reached'"
+        f" AND party {_IN_JSON_LIST} GROUP BY party",
+        parties_json,
     )
     batch_calls = [
         call
@@ -185,34 +180,25 @@ def _read_batch(
             else _load_calls(mirror_connection, party, since, first_missed_at.get(party), callback_seconds)
         )
     ]
-    listed_ids = [
-        row[0]
-        for row in app_connection.execute(
-            "SELECT call_id FROM callback_calls WHERE party IN (SELECT value FROM json_each(?))",
-            (id_list(sorted(parties)),),
-        )
-    ]
-    acted_ids = [
-        row[0]
-        for row in app_connection.execute(
-            f"SELECT k.call_id FROM {JOIN_RANGES.format(table='callback_deed_calls AS k', key='k.call_id')}",
-            (due_ranges,),
-        )
-    ]
-    current_ids = dict(
-        tuple(row)
-        for row in mirror_connection.execute(
-            "SELECT id, call_id FROM _call_ids WHERE id IN (SELECT value FROM json_each(?))",
-            (id_list({*listed_ids, *acted_ids}),),
-        )
+    listed_ids = _fetch_pairs(
+        app_connection, f"SELECT call_id, 1 FROM callback_calls WHERE party {_IN_JSON_LIST}", parties_json
+    )
+    acted_ids = _fetch_pairs(
+        app_connection,
+        f"SELECT k.call_id, 1 FROM {JOIN_RANGES.format(table='callback_deed_calls AS k', key='k.call_id')}",
+        due_ranges,
+    )
+    current_ids = _fetch_pairs(
+        mirror_connection,
+        f"SELECT id, call_id FROM _call_ids WHERE id {_IN_JSON_LIST}",
+        id_list({*listed_ids, *acted_ids}),
     )
     merged_ids = {call_id: target_id for call_id, target_id in current_ids.items() if call_id != target_id}
-    return _Batch(
-        frozenset(parties),
-        tuple(batch_calls),
-        frozenset(current_ids),
-        merged_ids,
-    )
+    return _Batch(frozenset(parties), tuple(batch_calls), frozenset(current_ids), merged_ids)
+
+
+def _fetch_pairs(connection: sqlite3.Connection, sql: str, values: str) -> dict[Any, Any]:
+    return {row[0]: row[1] for row in connection.execute(sql, (values,))}
 
 
 _COLUMNS = f"c.id, c.outcome, {ESTIMATED_START}, c.our_number, c.party_name"
