@@ -221,7 +221,7 @@ class Product:
         )
         self._clock_watch = sessions.ClockWatch(app_db)
         self.backup_rotation = BackupRotation(settings, self.health)
-        self.retention_job = RetentionJob(settings, mirror_db, app_db, inbox, self.health, held_records)
+        self.retention_job = RetentionJob(self.context)
         self._stop_lock = threading.Lock()
         self._stopped = False
         self.metrics = Metrics()

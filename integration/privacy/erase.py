@@ -31,7 +31,7 @@ from integration.mirror.derived.rebuild import rebuild_due
 from integration.mirror.privacy import retention_rules
 from integration.mirror.privacy.erasure_gate import LEGS_KEY
 from integration.mirror.privacy.held_records import HeldRecords
-from integration.privacy import copies, erasures, final_check, finder
+from integration.privacy import copies, erasures, final_check, finder, holds
 from integration.privacy.copies import CopyKind, DataCopy
 from integration.privacy.finder import FoundData
 from integration.privacy.holds import refresh_held
@@ -160,11 +160,7 @@ class _Erasure:
         self._databases: tuple[Database, ...] = (context.app_db, context.mirror_db, context.inbox.database)
 
     def run(self) -> Result:
-        with (
-            self._context.app_db.read() as app_connection,
-            self._context.mirror_db.read() as mirror_connection,
-        ):
-            refresh_held(app_connection, mirror_connection, self._held_records)
+        holds.refresh(self._context)
         # First, because the search takes minutes in millions of records.
         self._check_space()
         found = self._find(include_unfinished=True)

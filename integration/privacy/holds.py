@@ -135,7 +135,7 @@ def set_hold(context: AppContext, arguments: Arguments, _: Progress) -> Result:
                 )
     actor = (arguments.get("who") or COMMAND_LINE, arguments.get("address", ""))
     hold = add(context.app_db, arguments["kind"], arguments["what"], arguments["reason"], *actor)
-    _refresh(context)
+    refresh(context)
     return asdict(hold)
 
 
@@ -144,10 +144,11 @@ def release_hold(context: AppContext, arguments: Arguments, _: Progress) -> Resu
     """Release the legal hold on {kind, what}, by the actor {who} at {address}."""
     actor = (arguments.get("who") or COMMAND_LINE, arguments.get("address", ""))
     release(context.app_db, arguments["kind"], arguments["what"], *actor)
-    _refresh(context)
+    refresh(context)
     return {}
 
 
-def _refresh(context: AppContext) -> None:
+def refresh(context: AppContext) -> HeldRecords:
+    """Reload the held records of the running product, and return them."""
     with context.app_db.read() as app_connection, context.mirror_db.read() as mirror_connection:
-        refresh_held(app_connection, mirror_connection, context.held_records)
+        return refresh_held(app_connection, mirror_connection, context.held_records)

@@ -15,19 +15,15 @@ from functools import partial
 from typing import Any
 
 from integration.access import audit
+from integration.context import AppContext
 from integration.core import clock
-from integration.core.health import Health
-from integration.inbox.store import Inbox
 from integration.maintenance import upgrade
 from integration.mirror.privacy import retention_rules
 from integration.mirror.privacy.held_records import HeldRecords
 from integration.mirror.privacy.retention_rules import RetentionLimits
 from integration.mirror.records import response_cache
-from integration.privacy import copies, due_records
+from integration.privacy import copies, due_records, holds
 from integration.privacy.due_records import Part
-from integration.privacy.holds import refresh_held
-from integration.settings.model import Settings
-from integration.sqlite.database import Database
 from integration.sqlite.transaction import Transaction
 
 log = logging.getLogger(__name__)
@@ -50,26 +46,18 @@ class RetentionJob:
     before an upgrade.
     """
 
-    def __init__(
-        self,
-        settings: Settings,
-        mirror_db: Database,
-        app_db: Database,
-        inbox: Inbox,
-        health: Health,
-        held_records: HeldRecords,
-    ) -> None:
-        self._settings, self._data_dir = settings, settings.storage.data_dir
+    def __init__(self, context: AppContext) -> None:
+        self._context, settings = context, context.settings
         self._limits = RetentionLimits(settings.retention)
-        self._mirror_db, self._app_db, self._inbox = mirror_db, app_db, inbox
-        self._health, self._held_records = health, held_records
+        self._mirror_db, self._app_db = context.mirror_db, context.app_db
+        self._health, self._held_records = context.health, context.held_records
         self._stopping = threading.Event()
         self._held_copies: set[str] = set()
         """Names of the copies that legal holds protect, which are logged once."""
         self.is_needed = bool(
             any(settings.retention.model_dump().values())
             or settings.storage.keep_before_restore_days
-            or upgrade.has_copies(self._data_dir)
+            or upgrade.has_copies(settings.storage.data_dir)
         )
 
     def stop(self) -> None:
@@ -86,8 +74,7 @@ class RetentionJob:
                 audit.record(self._app_db, JOB_NAME, "removed by retention", label, f"{number:,}")
 
     def _remove_due(self, removed: Counter[str]) -> None:
-        with self._app_db.read() as app_connection, self._mirror_db.read() as mirror_connection:
-            held_records = refresh_held(app_connection, mirror_connection, self._held_records)
+        held_records = holds.refresh(self._context)
         self._remove_copies(held_records)
         for part in due_records.list_parts(self._limits):
             self._remove_part(part, removed)
@@ -114,7 +101,7 @@ class RetentionJob:
     def _remove_copies(self, held_records: HeldRecords) -> None:
         """Delete expired copies, except those with data under legal hold."""
         held_names = set[str]()
-        for copy in copies.find_expired(self._settings):
+        for copy in copies.find_expired(self._context.settings):
             if copy.has_held_data(held_records):
                 held_names.add(copy.path.name)
                 continue
@@ -147,7 +134,9 @@ class RetentionJob:
             return self._mirror_db.write(work)
         with self._mirror_db.read() as connection:
             files = part.exclude_held(connection, self._held_records, batch)
-        retention_rules.remove_files(self._mirror_db, self._data_dir, part.file_kind, files)
+        retention_rules.remove_files(
+            self._mirror_db, self._context.settings.storage.data_dir, part.file_kind, files
+        )
         return len(files)
 
     def _remove_messages(self, limit: str) -> None:
@@ -171,11 +160,11 @@ class RetentionJob:
             held_now = (held_records.numbers, held_records.legs)
             if held_now != found_for:
                 found_for = held_now
-                due_webhooks = self._inbox.list_before(limit) if held_records else []
+                due_webhooks = self._context.inbox.list_before(limit) if held_records else []
                 held_seqs = [
                     seq for seq, call_id, body in due_webhooks if held_records.is_webhook_held(call_id, body)
                 ]
-            if not (removed_count := self._inbox.delete_before(limit, held_seqs)):
+            if not (removed_count := self._context.inbox.delete_before(limit, held_seqs)):
                 return
             removed[f"webhooks before {limit}"] += removed_count
             self._health.beat(JOB_NAME)
