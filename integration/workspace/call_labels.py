@@ -80,7 +80,8 @@ def load_for_call(
 
 def list_used(mirror: sqlite3.Connection, app: sqlite3.Connection) -> list[CallLabel]:
     """Return the labels on calls in alphabetical order."""
-    local_names, platform_names = set(notes.list_all_labels(app)), set(platform_labels.list_names(mirror))
+    local_names = {row["label"] for row in notes.list_label_usage(app)}
+    platform_names = set(platform_labels.list_names(mirror))
     return [
         CallLabel(name, is_local=name in local_names, is_on_platform=name in platform_names)
         for name in sorted(local_names | platform_names, key=str.casefold)

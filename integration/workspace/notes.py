@@ -36,6 +36,7 @@ CREATE TABLE IF NOT EXISTS labels (
 CREATE INDEX IF NOT EXISTS labels_by_label ON labels (label, leg_id);
 """
 
+_IN_JSON_LIST = "IN (SELECT value FROM json_each(?))"
 MAX_NOTE_LENGTH = 2000
 """Largest number of characters of a note."""
 
@@ -68,9 +69,8 @@ def remove_note(tx: Transaction, leg_ids: Sequence[int], note_id: int, person: s
 
     Returns False if it does not exist.
     """
-    placeholders = ", ".join("?" * len(leg_ids))
-    sql = f"DELETE FROM notes WHERE leg_id IN ({placeholders}) AND id = ? AND person = ?"
-    return tx.execute(sql, [*leg_ids, note_id, person]).rowcount > 0
+    sql = f"DELETE FROM notes WHERE leg_id {_IN_JSON_LIST} AND id = ? AND person = ?"
+    return tx.execute(sql, (id_list(leg_ids), note_id, person)).rowcount > 0
 
 
 def add_label(tx: Transaction, leg_id: int, person: str, label: str) -> None:
@@ -96,9 +96,8 @@ def normalize_label(label: str) -> str:
 
 
 def remove_label(tx: Transaction, leg_ids: Sequence[int], label: str) -> bool:
-    placeholders = ", ".join("?" * len(leg_ids))
-    sql = f"DELETE FROM labels WHERE leg_id IN ({placeholders}) AND label = ?"
-    return tx.execute(sql, [*leg_ids, label]).rowcount > 0
+    sql = f"DELETE FROM labels WHERE leg_id {_IN_JSON_LIST} AND label = ?"
+    return tx.execute(sql, (id_list(leg_ids), label)).rowcount > 0
 
 
 def list_notes(connection: sqlite3.Connection, leg_ids: Sequence[int]) -> list[sqlite3.Row]:
@@ -106,16 +105,14 @@ def list_notes(connection: sqlite3.Connection, leg_ids: Sequence[int]) -> list[s
 
     Columns: id, leg_id, at, person, text.
     """
-    placeholders = ", ".join("?" * len(leg_ids))
-    sql = f"SELECT * FROM notes WHERE leg_id IN ({placeholders}) ORDER BY at, id"
-    return connection.execute(sql, list(leg_ids)).fetchall()
+    sql = f"SELECT * FROM notes WHERE leg_id {_IN_JSON_LIST} ORDER BY at, id"
+    return connection.execute(sql, (id_list(leg_ids),)).fetchall()
 
 
 def set_write_result(tx: Transaction, leg_ids: Sequence[int], label: str, write_result: str) -> None:
     """Store the result of sending a label to the platform."""
-    placeholders = ", ".join("?" * len(leg_ids))
-    sql = f"UPDATE labels SET write_result = ? WHERE leg_id IN ({placeholders}) AND label = ?"
-    tx.execute(sql, [write_result, *leg_ids, normalize_label(label)])
+    sql = f"UPDATE labels SET write_result = ? WHERE leg_id {_IN_JSON_LIST} AND label = ?"
+    tx.execute(sql, (write_result, id_list(leg_ids), normalize_label(label)))
 
 
 def list_labels(connection: sqlite3.Connection, leg_ids: Sequence[int]) -> list[sqlite3.Row]:
@@ -123,11 +120,10 @@ def list_labels(connection: sqlite3.Connection, leg_ids: Sequence[int]) -> list[
 
     Columns: leg_id, label, write_result.
     """
-    return connection.execute(
-        "SELECT leg_id, label, write_result FROM labels"
-        " WHERE leg_id IN (SELECT value FROM json_each(?)) ORDER BY label, leg_id",
-        (id_list(leg_ids),),
-    ).fetchall()
+    sql = (
+        f"SELECT leg_id, label, write_result FROM labels WHERE leg_id {_IN_JSON_LIST} ORDER BY label, leg_id"
+    )
+    return connection.execute(sql, (id_list(leg_ids),)).fetchall()
 
 
 def list_labels_since(connection: sqlite3.Connection, since: str) -> list[tuple[int, str]]:
@@ -176,11 +172,6 @@ def rename_label(tx: Transaction, label: str, new_label: str) -> None:
 def delete_label(tx: Transaction, label: str) -> None:
     """Remove a label from all calls."""
     tx.execute("DELETE FROM labels WHERE label = ?", (label,))
-
-
-def list_all_labels(connection: sqlite3.Connection) -> list[str]:
-    """Return every label in use in alphabetical order."""
-    return [row["label"] for row in connection.execute("SELECT DISTINCT label FROM labels ORDER BY label")]
 
 
 def add_write_result_column(schema: Schema) -> None:
