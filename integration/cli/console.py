@@ -5,13 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 import click
-
-if TYPE_CHECKING:
-    from rich.progress import TaskID
-
 
 _QUIET = "integration.cli.quiet"
 
@@ -38,13 +33,8 @@ def print_message(message: str) -> None:
 
 
 @contextmanager
-def show_progress(*, has_bar_per_step: bool = False) -> Iterator[Callable[[str, int, int], None]]:
-    """Yield a function of step, done and total that draws a bar.
-
-    Without a terminal it does nothing.
-
-    `has_bar_per_step`: each step has a separate bar, which stays on the screen.
-    """
+def show_progress() -> Iterator[Callable[[str, int, int], None]]:
+    """Yield a function of step, done and total that draws a bar. Without a terminal it does nothing."""
     if not sys.stderr.isatty() or is_quiet():
         yield lambda _step, _done, _total: None
         return
@@ -52,30 +42,11 @@ def show_progress(*, has_bar_per_step: bool = False) -> Iterator[Callable[[str, 
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn, TimeRemainingColumn
 
     columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    with Progress(
-        "{task.description}",
-        *columns,
-        "{task.fields[rate]}",
-        console=Console(stderr=True),
-        transient=not has_bar_per_step,
-    ) as bars:
-        tasks: dict[str, TaskID] = {}
-
-        def report_progress(step: str, done: int, total: int) -> None:
-            name = step if has_bar_per_step else ""
-            if name not in tasks:
-                tasks[name] = bars.add_task(step, total=None, rate="")
-            task = tasks[name]
-            speed = bars.tasks[task].speed
-            bars.update(
-                task,
-                description=step,
-                completed=done,
-                total=total or None,
-                rate=f"{speed:,.0f}/s" if speed else "",
-            )
-
-        yield report_progress
+    with Progress("{task.description}", *columns, console=Console(stderr=True), transient=True) as bars:
+        task = bars.add_task("", total=None)
+        yield lambda step, done, total: bars.update(
+            task, description=step, completed=done, total=total or None
+        )
 
 
 def complete_collections(_context: click.Context, _parameter: click.Parameter, start: str) -> list[str]:

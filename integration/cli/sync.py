@@ -77,7 +77,7 @@ def _undo_deletions(settings: Settings, collections: list[str], *, as_json: bool
 
 
 def _run_with_progress(settings: Settings, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    with console.show_progress(has_bar_per_step=True) as report_progress:
+    with console.show_progress() as report_progress:
 
         def report(state: dict[str, Any]) -> None:
             if isinstance(state.get("collection"), str):

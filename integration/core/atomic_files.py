@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -52,10 +52,10 @@ def open_atomic(target: Path) -> Iterator[BinaryIO]:
         part_path.unlink(missing_ok=True)
 
 
-def write_text(path: Path, text: str, move_into_place: Callable[[Path, Path], None] = os.replace) -> None:
+def write_text(path: Path, text: str, *, may_replace: bool = True) -> None:
     """Write a text file atomically and durably, with mode 0600.
 
-    The text is written to a temporary file, which `move_into_place(temporary, path)` renames. Raises OSError.
+    Raises OSError, FileExistsError if the file exists and `may_replace` is False.
     """
     part_path = path.with_name(f".{path.name}.{os.getpid()}.part")
     with os.fdopen(
@@ -64,5 +64,11 @@ def write_text(path: Path, text: str, move_into_place: Callable[[Path, Path], No
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
-    move_into_place(part_path, path)
+    if may_replace:
+        part_path.replace(path)
+    else:
+        try:
+            os.link(part_path, path)
+        finally:
+            part_path.unlink()
     fsync_path(path.parent)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import secrets
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -213,26 +212,17 @@ def _read(path: Path) -> str | None:
         raise SwitchroomError(f"{path}: cannot be read: {error}") from error
 
 
-def _replace(path: Path, text: str) -> None:
-    """Replace the content of `path` with `text` atomically."""
-    _write_file(path, text, os.replace)
-
-
-def _create(path: Path, text: str) -> None:
-    """Create `path` atomically, or keep a file that another process created first."""
-    _write_file(path, text, _link_unless_exists)
-
-
-def _write_file(path: Path, text: str, move_into_place: Callable[[Path, Path], None]) -> None:
-    """Run `atomic_files.write_text`; create a missing folder first. Raises SwitchroomError."""
+def _replace(path: Path, text: str, *, may_replace: bool = True) -> None:
+    """Replace the content of `path` atomically; create a missing folder first. Raises SwitchroomError."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        atomic_files.write_text(path, text, move_into_place)
+        # Another process may have created the file first.
+        with contextlib.suppress(FileExistsError):
+            atomic_files.write_text(path, text, may_replace=may_replace)
     except OSError as error:
         raise SwitchroomError(f"{path}: cannot be written: {error.strerror}") from error
 
 
-def _link_unless_exists(part_path: Path, path: Path) -> None:
-    with contextlib.suppress(FileExistsError):
-        os.link(part_path, path)
-    part_path.unlink()
+def _create(path: Path, text: str) -> None:
+    """Create `path` atomically, or keep a file that another process created first."""
+    _replace(path, text, may_replace=False)

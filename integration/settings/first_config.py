@@ -83,22 +83,11 @@ def write(path: Path, values: Values) -> None:
     sources.mistakes += _find_wrong_id(values)
     build_settings(Settings, sources)
     try:
-        atomic_files.write_text(path, format_toml(values), _link)
+        atomic_files.write_text(path, format_toml(values), may_replace=False)
     except FileExistsError:
         require_creatable(path)
     except OSError as error:
         raise SwitchroomError(f"{path} cannot be written: {error.strerror}") from error
-
-
-def _link(part_path: Path, path: Path) -> None:
-    """Give the complete file its name.
-
-    Unlike a rename, this never replaces a file.
-    """
-    try:
-        os.link(part_path, path)
-    finally:
-        part_path.unlink()
 
 
 def format_toml(values: Values) -> str:

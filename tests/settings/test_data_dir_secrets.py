@@ -63,6 +63,8 @@ def test_a_data_dir_belongs_to_one_account(tmp_path: Path) -> None:
     ):
         with pytest.raises(ConfigurationError, match=r"storage\.data_dir: .* holds account 100001"):
             claim_data_dir(other)
+    with pytest.raises(ConfigurationError):
+        claim_data_dir(settings(tmp_path, base_url="https://api.example.org/v1.2"), lambda: True)
 
 
 @pytest.mark.parametrize(

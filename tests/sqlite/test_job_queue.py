@@ -115,5 +115,9 @@ def test_a_bulk_job_pauses_while_a_request_reads(db, monkeypatch):
 
 def test_bulk_jobs_advance_while_reads_of_requests_never_end(db, monkeypatch):
     monkeypatch.setattr(job_queue, "PAUSE_SECONDS", 0.01)
+    announced = []
+    db.on_commit = announced.append
     with db.read(seconds=5):
-        assert db.write_bulk([lambda tx, n=n: n for n in range(5)]) == list(range(5))
+        db.write_bulk([lambda tx: tx.announce("step", 0)] * 3)
+    # Each step has its own transaction, so that a read waits for the present one only.
+    assert [len(changes) for changes in announced] == [1, 1, 1]
