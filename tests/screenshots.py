@@ -1,8 +1,9 @@
 """Screenshots of every page, for review and README: `python -m tests.screenshots`.
 
 --readme   only the pictures of README and docs/getting-started.md, in docs/pictures
---to DIR   every page of the demo and of an empty installation, light and dark, wide and narrow; in the
-           folder "offline" those of the demo while its phone system hangs (default: build/screenshots)
+--to DIR   every page of the demo, light and dark, wide and narrow; in the folder "empty" those of an empty
+           installation, in "offline" those of the demo while its phone system hangs (default:
+           build/screenshots)
 --only A,B pages whose name contains one of these
 
 Prints pages that are wider than their window and console errors; then the exit status is 1.
@@ -95,6 +96,8 @@ FOUND = {
 PICTURES = {"live": "/live", "missed": "/missed", "calls": "/calls", "reports": "/reports?range=7"}
 """Pages of README and docs/getting-started.md."""
 SIZES = {"wide": (1440, 900), "narrow": (390, 844)}
+WIDE, NARROW, DARK = ("light", "wide"), ("light", "narrow"), ("dark", "wide")
+"""Scheme of colours and size of a picture. Dark colours have the same layout, so they are taken once."""
 BETWEEN = (1920, 1200, 960, 820, 768, 340)
 """Widths that are checked without a screenshot, in pixels."""
 BUSY = 5
@@ -190,42 +193,36 @@ def take(
     state: object,
     to: Path,
     only: list[str],
-    schemes: tuple[str, ...] = ("light", "dark"),
+    *forms: tuple[str, str],
 ) -> list[str]:
-    """Take screenshots of the pages in all forms. Returns their problems."""
+    """Take screenshots of the pages in `forms`. Returns their problems."""
     to.mkdir(parents=True, exist_ok=True)
     all_problems: list[str] = []
-    for scheme in schemes:
-        for size, (width, height) in SIZES.items():
-            context = browser.new_context(
-                color_scheme=scheme,
-                viewport={"width": width, "height": height},  # type: ignore[arg-type]
-                storage_state=state,  # type: ignore[arg-type]
-            )
-            page = context.new_page()
-            problems: list[str] = []
-            page.on(
-                "console",
-                lambda message, problems=problems: (
-                    problems.append(message.text) if message.type == "error" else 0
-                ),
-            )
-            page.on("pageerror", lambda error, problems=problems: problems.append(str(error)))
-            for name, path in paths.items():
-                if only and not any(part in name for part in only):
-                    continue
-                page.goto(url + path)
-                page.wait_for_load_state("load")
-                page.screenshot(path=to / f"{name}-{scheme}-{size}.png", animations="disabled")
-                for window in (width, *(BETWEEN if size == "wide" and scheme == "light" else ())):
-                    page.set_viewport_size({"width": window, "height": height})
-                    wide = page.evaluate("document.documentElement.scrollWidth")
-                    if wide > window:
-                        problems.append(f"is {wide} wide at {window}")
-                page.set_viewport_size({"width": width, "height": height})
-                all_problems += [f"{name} {scheme} {size}: {what}" for what in problems]
-                problems.clear()
-            context.close()
+    for scheme, size in forms:
+        width, height = SIZES[size]
+        context = browser.new_context(
+            color_scheme=scheme,  # type: ignore[arg-type]
+            viewport={"width": width, "height": height},
+            storage_state=state,  # type: ignore[arg-type]
+        )
+        page = context.new_page()
+        problems: list[str] = []
+        watch(page, problems)
+        for name, path in paths.items():
+            if only and not any(part in name for part in only):
+                continue
+            page.goto(url + path)
+            page.wait_for_load_state("load")
+            page.screenshot(path=to / f"{name}-{scheme}-{size}.png", animations="disabled")
+            for window in (width, *(BETWEEN if (scheme, size) == WIDE else ())):
+                page.set_viewport_size({"width": window, "height": height})
+                wide = page.evaluate("document.documentElement.scrollWidth")
+                if wide > window:
+                    problems.append(f"is {wide} wide at {window}")
+            page.set_viewport_size({"width": width, "height": height})
+            all_problems += [f"{name} {scheme} {size}: {what}" for what in problems]
+            problems.clear()
+        context.close()
     return all_problems
 
 
@@ -240,7 +237,7 @@ def take_all(browser: Browser, folder: Path, to: Path, only: list[str]) -> list[
         wait_until_busy(page, address[0])
         paths = {**PAGES, **find_pages(page, address[0])}
         state = page.context.storage_state()
-        all_problems = take(browser, address[0], paths, state, to, only)
+        all_problems = take(browser, address[0], paths, state, to, only, WIDE, NARROW, DARK)
 
         def is_offline() -> bool:
             page.goto(f"{address[0]}/contacts")
@@ -248,16 +245,16 @@ def take_all(browser: Browser, folder: Path, to: Path, only: list[str]) -> list[
 
         with suspended_platform(process):
             wait_for(is_offline, "the notice that the phone system is unreachable", 240)
-            all_problems += take(browser, address[0], paths, state, to / "offline", only, ("light",))
+            all_problems += take(browser, address[0], paths, state, to / "offline", only, WIDE)
         page.context.close()
     with running_app(folder / "empty") as app:
         cookie = {"name": "session", "value": app.make_token(), "url": app.url}
         context = browser.new_context()
         context.add_cookies([cookie])  # type: ignore[list-item]
         paths = {**PAGES, "wall": f"/wall/{wallboards.add(app.app_db, 'Front desk')}"}
-        all_problems += take(browser, app.url, paths, context.storage_state(), to / "empty", only)
+        all_problems += take(browser, app.url, paths, context.storage_state(), to / "empty", only, NARROW)
         paths = {"login": "/login", "reset": "/login/reset"}
-        all_problems += take(browser, app.url, paths, None, to / "empty", only)
+        all_problems += take(browser, app.url, paths, None, to / "empty", only, WIDE, NARROW)
     return all_problems
 
 
