@@ -45,6 +45,24 @@ def keep_port() -> socket.socket:
     return kept
 
 
+def make_environment(
+    data_dir: Path,
+    base_url: str = NOWHERE,
+    user_id: str = "1000001",
+    api_key: str = "0" * 40,
+    **settings: str,
+) -> dict[str, str]:
+    """Return environment variables of the product; `section__key` adds one setting."""
+    return {
+        "SWITCHROOM_CONFIG": os.devnull,
+        "SWITCHROOM_PLATFORM__BASE_URL": base_url,
+        "SWITCHROOM_PLATFORM__USER_ID": user_id,
+        "SWITCHROOM_PLATFORM__API_KEY": api_key,
+        "SWITCHROOM_STORAGE__DATA_DIR": str(data_dir),
+        **{f"SWITCHROOM_{key.upper()}": value for key, value in settings.items()},
+    }
+
+
 def wait_for(condition: Callable[[], Any], what: str, seconds: float = 60) -> Any:
     """Call `condition` until it returns a true value. Returns that value.
 
@@ -229,17 +247,9 @@ class Product(Process):
         scheme = "https" if "server__tls_cert" in settings else "http"
         self.url = f"{scheme}://127.0.0.1:{self.port}"
         self.client = Client(self.url, context)
-        environment = {
-            **(environment or {}),
-            "SWITCHROOM_CONFIG": os.devnull,
-            "SWITCHROOM_PLATFORM__BASE_URL": base_url,
-            "SWITCHROOM_PLATFORM__USER_ID": user_id,
-            "SWITCHROOM_PLATFORM__API_KEY": api_key,
-            "SWITCHROOM_STORAGE__DATA_DIR": str(data_dir),
-            "SWITCHROOM_SERVER__PORT": str(self.port),
-            **{f"SWITCHROOM_{key.upper()}": value for key, value in settings.items()},
-        }
-        self.environment = environment
+        account = base_url, user_id, api_key
+        own = make_environment(data_dir, *account, server__port=str(self.port), **settings)
+        self.environment = {**(environment or {}), **own}
         self._arguments = [sys.executable, *program, "serve"]
         self.start()
 

@@ -22,6 +22,7 @@ from integration.mirror.page_queries.missed_calls import CountingRules
 from integration.mirror.schema import open_mirror
 from integration.workspace.callback_following import update_from_mirror
 from integration.workspace.opening_hours import load_rules
+from tests.support import harness
 from tests.support.harness import NOWHERE, ROOT, Process, Product, wait_for
 from tests.trials.tools.databases import query_number
 
@@ -50,17 +51,8 @@ def run_platform(cdrs: int, mix: str = "office") -> Iterator[str]:
 def make_environment(data_dir: Path, url: str = NOWHERE) -> dict[str, str]:
     """Return the environment of a command of the product."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith("SWITCHROOM_")}
-    return {
-        **kept,
-        "SWITCHROOM_CONFIG": os.devnull,
-        "SWITCHROOM_PLATFORM__BASE_URL": url,
-        "SWITCHROOM_PLATFORM__USER_ID": "1000001",
-        "SWITCHROOM_PLATFORM__API_KEY": "0" * 40,
-        "SWITCHROOM_STORAGE__DATA_DIR": str(data_dir),
-        "SWITCHROOM_SYNC__MAX_REQUESTS_PER_MINUTE": "1000000",
-        "SWITCHROOM_DASHBOARD__TIMEZONE": ZONE,
-        "SWITCHROOM_RECORDINGS__DOWNLOAD": "false",
-    }
+    settings = {"dashboard__timezone": ZONE, "recordings__download": "false"}
+    return kept | harness.make_environment(data_dir, url, sync__max_requests_per_minute="1000000", **settings)
 
 
 def run_product(data_dir: Path) -> Product:

@@ -20,16 +20,11 @@ from integration.mirror.derived.search_index import SEARCH
 from integration.settings.model import load
 from integration.sync.plan import PLAN
 from integration.sync.reading import call_assembly, full_sync
+from tests.support.harness import make_environment
 
 
 def main(url: str, folder: Path) -> None:
-    environment = {
-        "SWITCHROOM_PLATFORM__BASE_URL": url,
-        "SWITCHROOM_PLATFORM__USER_ID": "1000001",
-        "SWITCHROOM_PLATFORM__API_KEY": "0" * 40,
-        "SWITCHROOM_STORAGE__DATA_DIR": str(folder),
-        "SWITCHROOM_SYNC__MAX_REQUESTS_PER_MINUTE": "1000000",
-    }
+    environment = make_environment(folder, url, sync__max_requests_per_minute="1000000")
     product = factory.build(load(Path(os.devnull), environment))
     exempt_loaded_objects()
     seconds: dict[str, float] = {}

@@ -18,7 +18,7 @@ from integration.app_schema import open_app_db
 from integration.inbox.store import Inbox
 from integration.mirror.schema import open_mirror
 from tests.support import fork_server
-from tests.support.harness import NOWHERE, ROOT
+from tests.support.harness import ROOT, make_environment
 
 
 @dataclass
@@ -69,14 +69,7 @@ class DataDir:
 
     def environment(self, **settings: str) -> dict[str, str]:
         """Environment variables of a command; `section__key` adds one setting."""
-        return {
-            "SWITCHROOM_CONFIG": os.devnull,
-            "SWITCHROOM_PLATFORM__BASE_URL": NOWHERE,
-            "SWITCHROOM_PLATFORM__USER_ID": "1000001",
-            "SWITCHROOM_PLATFORM__API_KEY": "0" * 40,
-            "SWITCHROOM_STORAGE__DATA_DIR": str(self.data_dir),
-            **{f"SWITCHROOM_{key.upper()}": value for key, value in settings.items()},
-        }
+        return make_environment(self.data_dir, **settings)
 
     def run(self, *arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
         kept = {key: value for key, value in os.environ.items() if not key.startswith("SWITCHROOM_")}

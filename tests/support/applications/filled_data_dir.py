@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,7 +30,7 @@ from integration.sync.writing import write_log
 from integration.workspace import callbacks, notes, reads
 from integration.workspace.callback_items import recompute_items
 from tests.support.application import running_app
-from tests.support.harness import NOWHERE
+from tests.support.harness import NOWHERE, make_environment
 
 THEIRS, OTHER, DDI = "447700900123", "447700900456", "442079460002"
 """Numbers of the customer that tests erase or hold, of another customer, and of the account."""
@@ -57,15 +56,7 @@ class FilledDataDir:
         return self.folder / "data"
 
     def environment(self, **more: str) -> dict[str, str]:
-        return {
-            "SWITCHROOM_CONFIG": os.devnull,
-            "SWITCHROOM_PLATFORM__BASE_URL": NOWHERE,
-            "SWITCHROOM_PLATFORM__USER_ID": "1000001",
-            "SWITCHROOM_PLATFORM__API_KEY": "0" * 40,
-            "SWITCHROOM_STORAGE__DATA_DIR": str(self.data_dir),
-            "SWITCHROOM_DASHBOARD__COUNTRY": "GB",
-            **{f"SWITCHROOM_{name.upper()}": value for name, value in more.items()},
-        }
+        return make_environment(self.data_dir, **{"dashboard__country": "GB", **more})
 
     def settings(self, **more: str) -> Settings:
         return load(None, self.environment(**more))

@@ -17,13 +17,13 @@ from integration.mirror.sync_state import media_files
 from integration.sync.files import download
 from integration.sync.plan import PLAN
 from integration.sync.reading.full_sync import run_full_sync
-from tests.support.harness import ROOT
+from tests.support.harness import ROOT, make_environment
 from tests.trials.tools import seeded_bug
 from tests.trials.tools.databases import query_rows
 from tests.trials.tools.local_mirror import LocalMirror
-from tests.trials.trial import Trial
+from tests.trials.trial import Trial, get_account
 
-DOWNLOADS = {"SWITCHROOM_RECORDINGS__DOWNLOAD": "true", "SWITCHROOM_VOICEMAIL__DOWNLOAD": "true"}
+DOWNLOADS = {"recordings__download": "true", "voicemail__download": "true"}
 MAX_STEPS = 99
 CALLS = "trace=openat,write,pwrite64,fsync,fdatasync,rename,renameat,renameat2"
 
@@ -58,21 +58,13 @@ class Files(Trial):
             self.folder / "strace",
             seeded_bug.make_program(("skip_fsync",) if self.is_seeded else ()),
         )
-        user = self.simulator.admin
         done = subprocess.run(
             [
                 *("strace", "-f", "-y", "-s", "8192", "--seccomp-bpf", "-e", CALLS, "-o", str(log)),
                 *(sys.executable, *program, "sync", "monitors"),
             ],
             cwd=ROOT,
-            env=os.environ
-            | {
-                "SWITCHROOM_CONFIG": os.devnull,
-                "SWITCHROOM_PLATFORM__BASE_URL": self.simulator.url,
-                "SWITCHROOM_PLATFORM__USER_ID": str(user.id),
-                "SWITCHROOM_PLATFORM__API_KEY": user.api_key,
-                "SWITCHROOM_STORAGE__DATA_DIR": str(self.data_dir),
-            },
+            env=os.environ | make_environment(self.data_dir, *get_account(self.simulator)),
             capture_output=True,
             text=True,
             check=False,

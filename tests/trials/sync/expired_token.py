@@ -96,6 +96,6 @@ class ExpiredToken(Trial):
 
 def _make_settings(user: Person, password: str | None = None) -> dict[str, str]:
     return {
-        "SWITCHROOM_PLATFORM__EMAIL": user.email,
-        "SWITCHROOM_PLATFORM__PASSWORD": user.password if password is None else password,
+        "platform__email": user.email,
+        "platform__password": user.password if password is None else password,
     }

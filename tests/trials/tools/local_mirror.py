@@ -26,6 +26,7 @@ from integration.sync.context import StandaloneSyncContext
 from integration.sync.jobs import SyncJobs
 from integration.sync.plan import PLAN
 from integration.sync.reading.full_sync import run_full_sync
+from tests.support.harness import make_environment
 from tests.trials.tools.moved_clock import ObservedScheduler, observe_scheduler
 
 FRIDAY, WEEK = 86_400.0 + 20 * 3600, 7 * 86_400.0
@@ -39,19 +40,17 @@ class LocalMirror:
     def __init__(self, folder: Path, simulator: embed.Simulator, **settings: str) -> None:
         self.simulator = simulator
         self.data_dir = folder
-        environment = {
-            "SWITCHROOM_PLATFORM__BASE_URL": simulator.url,
-            "SWITCHROOM_PLATFORM__TIMEOUT": "20",
-            "SWITCHROOM_STORAGE__DATA_DIR": str(folder),
-            "SWITCHROOM_SYNC__RECENT_INTERVAL": "1",
-            "SWITCHROOM_SYNC__LIVE_INTERVAL": "60",
-            "SWITCHROOM_RECORDINGS__DOWNLOAD": "false",
-            "SWITCHROOM_VOICEMAIL__DOWNLOAD": "false",
-            **settings,
+        own = {
+            "platform__timeout": "20",
+            "sync__recent_interval": "1",
+            "sync__live_interval": "60",
+            "recordings__download": "false",
+            "voicemail__download": "false",
         }
-        if "SWITCHROOM_PLATFORM__EMAIL" not in settings:
-            environment["SWITCHROOM_PLATFORM__USER_ID"] = str(simulator.admin.id)
-            environment["SWITCHROOM_PLATFORM__API_KEY"] = simulator.admin.api_key
+        account = simulator.url, str(simulator.admin.id), simulator.admin.api_key
+        environment = make_environment(folder, *account, **own | settings)
+        if "platform__email" in settings:
+            del environment["SWITCHROOM_PLATFORM__USER_ID"], environment["SWITCHROOM_PLATFORM__API_KEY"]
         self.settings = load(None, environment)
         self.mirror_db = open_mirror(folder / "mirror.db")
         rules = make_rules(self.settings)

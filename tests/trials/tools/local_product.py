@@ -18,7 +18,7 @@ from integration.settings.model import load
 from integration.simulator.http.transport import SimulatorServer
 from integration.sync.commands import sync
 from integration.sync.plan import PLAN, list_full_sync_policies
-from tests.support.harness import wait_for
+from tests.support.harness import make_environment, wait_for
 from tests.trials.tools.moved_clock import MovedClock, observe_scheduler
 
 CALL_TIMERS = "call timers"
@@ -31,17 +31,13 @@ class LocalProduct:
     def __init__(
         self, folder: Path, moved: MovedClock, base_url: str, user_id: str, api_key: str, **settings: str
     ) -> None:
-        environment = {
-            "SWITCHROOM_PLATFORM__BASE_URL": base_url,
-            "SWITCHROOM_PLATFORM__USER_ID": user_id,
-            "SWITCHROOM_PLATFORM__API_KEY": api_key,
-            "SWITCHROOM_STORAGE__DATA_DIR": str(folder),
-            "SWITCHROOM_SYNC__MAX_REQUESTS_PER_MINUTE": "100000",
-            "SWITCHROOM_RECORDINGS__DOWNLOAD": "false",
-            "SWITCHROOM_VOICEMAIL__DOWNLOAD": "false",
-            "SWITCHROOM_BACKUP__EVERY_HOURS": "0",
-            **settings,
+        own = {
+            "sync__max_requests_per_minute": "100000",
+            "recordings__download": "false",
+            "voicemail__download": "false",
+            "backup__every_hours": "0",
         }
+        environment = make_environment(folder, base_url, user_id, api_key, **own | settings)
         self.moved = moved
         self.credentials = (user_id, api_key)
         with observe_scheduler() as schedulers:

@@ -59,7 +59,7 @@ class Zones(Trial):
             wall = clock.parse_utc(f"{NOW:%Y-%m-%d %H:%M:%S}")
             assert wall is not None
             ahead = wall.timestamp() - clock.unix()
-            with self.run_product(platform, wall=ahead, SWITCHROOM_DASHBOARD__TIMEZONE=zone) as product:
+            with self.run_product(platform, wall=ahead, dashboard__timezone=zone) as product:
                 product.sync_all()
                 product.settle()
                 sql = "SELECT c.started_at, r.calldate FROM cdrs AS r JOIN _legs AS l ON l.leg_id = r.live_id"
