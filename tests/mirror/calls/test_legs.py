@@ -59,15 +59,6 @@ def test_an_event_of_the_year_2999_does_not_prevent_the_end_of_the_leg() -> None
     assert build_leg(LegFacts(101, received, not_found_at=T0 + 31)).has_ended
 
 
-@pytest.mark.parametrize("state", ["HANGUP", "MISSED", "failed"])
-def test_a_final_state_in_a_poll_ends_the_leg(state: str) -> None:
-    polled = make_sighting(T0 + 9, {"state": state, "start_time": T0})
-    for found in (leg(sighting=polled), leg(phone.event("connected", 5), sighting=polled)):
-        assert (found.has_ended, found.is_end_inferred, found.ended_at) == (True, False, T0 + 9)
-    found = leg(phone.event("hangup", 7), sighting=polled)
-    assert found.ended_at == T0 + 7
-
-
 def test_a_poll_adds_only_what_is_newer_than_the_webhooks() -> None:
     ringing = phone.event("ringing", 1)
     polled = make_sighting(T0 + 10, {"state": "CONNECTED", "start_time": T0, "connected_at": T0 + 6})

@@ -15,7 +15,6 @@ from tests.support.payloads.call_facts import (
     GROUP,
     CallMirror,
     Fact,
-    at,
     cdr,
     inbound_leg,
     outbound_leg,
@@ -123,33 +122,3 @@ def test_a_name_instead_of_a_number_is_shown_as_the_name(call_app: TestApp, fres
     assert fresh.calls("party", "party_name") == [("", "alice@example.com")]
     page = call_app.log_in().get("/calls?range=all").text
     assert "alice@example.com" in page
-
-
-def test_calls_of_earlier_versions_become_withheld_and_merged_items_stay(
-    call_app: TestApp, fresh: CallMirror
-) -> None:
-    """Two callers who showed 'Blocked' share an item; the next one has its own."""
-    fresh.apply(*miss(ring(101, ANN, "Blocked", context="LOCAL_USER")))
-    fresh.apply(*miss(ring(102, ANN, "Blocked", 40, context="LOCAL_USER")))
-    fresh.tick(1000)
-    call_app.mirror_db.write(lambda tx: tx.execute("UPDATE _calls SET party = 'Blocked'"))
-    for call in (101, 102):
-        call_app.app_db.write(
-            lambda tx, call=call: tx.execute(
-                "INSERT INTO callback_calls VALUES (?, 'Blocked', ?, 'missed', NULL, '', NULL)",
-                (call, at(0 if call == 101 else 40)),
-            )
-        )
-    with call_app.app_db.read() as connection:
-        assert connection.execute("SELECT count(*) FROM callback_calls").fetchone()[0] == 2
-    fresh.recompute()
-    fresh.apply(*miss(ring(103, ANN, "Blocked", 80, context="LOCAL_USER")))
-    fresh.tick(1000)
-    assert fresh.calls("id", "party") == [(101, ""), (102, ""), (103, "")]
-    assert list_open_parties(call_app) == ["Blocked", "withheld:103"]
-    with call_app.app_db.read() as connection:
-        assert [(item.party, item.attempts) for item in callbacks.list_items(connection)] == [
-            ("withheld:103", 1), ("Blocked", 2),
-        ]  # fmt: skip
-    page = call_app.log_in().get("/missed").text
-    assert "Blocked" not in page.replace('data-party="Blocked"', "")

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from tests.mirror.calls.scripts.facts import ANN, BOB, CAT, OTHER, Leg, internal
-from tests.mirror.calls.scripts.script import Call, Item, Script
+from tests.mirror.calls.scripts.facts import ANN, BOB, Leg, internal
+from tests.mirror.calls.scripts.script import Call, Script
 
 _ANN = Leg(101, ANN, root=101)
 _ANSWERED = Leg(101, ANN, connected=7, root=101)
 _DOCUMENTED = Leg(101, ANN)
 _BOB = internal(111, BOB, connected=4)
-_CAT = internal(111, CAT)
-_LONG = Leg(101, ANN, connected=5, root=101)
-_SECOND_MISSED = Leg(102, ANN, start=20, src=OTHER, root=102)
-_SECOND_ANSWERED = Leg(102, ANN, start=15, connected=20, src=OTHER, root=102)
-_REDIAL = Leg(102, ANN, start=12, connected=16, root=102)
 
 SCRIPTS = [
     Script(
@@ -43,7 +38,6 @@ SCRIPTS = [
         "inbound, missed, final",
         [_ANN.ringing(), _ANN.missed(18, final=True)],
         [Call(101, "missed", (101,), wait=18, talk=None, user="Ann Example")],
-        [Item("+447700900101")],
         during={18: [{"state": "ended", "outcome": "missed"}]},
     ),
     Script(
@@ -55,7 +49,6 @@ SCRIPTS = [
                 columns={"t_cause": "No Answer"},
             )
         ],
-        [Item("+447700900101")],
         during={22: [{"state": "ended", "outcome": None}], 23: [{"state": "ended", "outcome": "missed"}]},
     ),
     Script(
@@ -72,7 +65,6 @@ SCRIPTS = [
                 columns={"t_cause": "User busy", "ended_by": None},
             )
         ],
-        [Item("+447700900101")],
     ),
     Script(
         "internal, answered",
@@ -90,81 +82,5 @@ SCRIPTS = [
             )
         ],
         during={10: [{"state": "talking", "direction": "internal"}]},
-    ),
-    Script(
-        "internal, not answered",
-        [_CAT.ringing(), _CAT.missed(15, final=True)],
-        [
-            Call(
-                111, "internal", (111,), wait=15, talk=None, user="Cat Specimen", party="1001",
-                direction="internal",
-            )
-        ],
-    ),
-    Script(
-        "a second caller rings the phone of a user who talks",
-        [
-            _LONG.ringing(),
-            _LONG.answer(),
-            _SECOND_MISSED.ringing(),
-            _SECOND_MISSED.missed(40, final=True),
-            _LONG.hangup(60),
-        ],
-        [
-            Call(101, "answered", (101,), wait=5, talk=55, user="Ann Example"),
-            Call(102, "missed", (102,), wait=20, talk=None, user="Ann Example", party="+447700900102"),
-        ],
-        [Item("+447700900102")],
-        during={30: [{"state": "talking"}, {"state": "ringing"}]},
-    ),
-    Script(
-        "a user holds one caller and answers another",
-        [
-            _LONG.ringing(),
-            _LONG.answer(),
-            _SECOND_ANSWERED.ringing(),
-            _LONG.webhook("hold", 20),
-            _SECOND_ANSWERED.answer(),
-            _SECOND_ANSWERED.hangup(35),
-            _LONG.webhook("unhold", 36),
-            _LONG.hangup(60),
-        ],
-        [
-            Call(
-                101, "answered", (101,), wait=5, talk=39, hold=16, user="Ann Example",
-                columns={"hold_incomplete": 0},
-            ),
-            Call(102, "answered", (102,), wait=5, talk=15, user="Ann Example", party="+447700900102"),
-        ],
-        during={30: [{"state": "on_hold"}, {"state": "talking"}]},
-    ),
-    Script(
-        "a missed caller calls again and is answered",
-        [
-            _ANN.ringing(),
-            _ANN.missed(10, final=True),
-            _REDIAL.ringing(),
-            _REDIAL.answer(),
-            _REDIAL.hangup(30),
-        ],
-        [
-            Call(101, "missed", (101,), wait=10, talk=None, user="Ann Example"),
-            Call(102, "answered", (102,), wait=4, talk=14, user="Ann Example"),
-        ],
-        [Item("+447700900101", state="closed")],
-    ),
-    Script(
-        "a missed caller is missed twice",
-        [
-            _ANN.ringing(),
-            _ANN.missed(18, final=True),
-            Leg(102, BOB, start=100, root=102).ringing(),
-            Leg(102, BOB, start=100, root=102).missed(130, final=True),
-        ],
-        [
-            Call(101, "missed", (101,), wait=18, talk=None, user="Ann Example"),
-            Call(102, "missed", (102,), wait=30, talk=None, user="Bob Sample"),
-        ],
-        [Item("+447700900101", attempts=2)],
     ),
 ]  # fmt: skip

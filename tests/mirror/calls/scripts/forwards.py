@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.mirror.calls.scripts.facts import ANN, DDI, Leg
-from tests.mirror.calls.scripts.script import Call, Item, Script
+from tests.mirror.calls.scripts.script import Call, Script
 
 _ANN = Leg(101, ANN, root=101)
 _MOBILE = "447700900199"
@@ -56,7 +56,6 @@ SCRIPTS = [
             _FORWARDED_MISSED.missed(40, final=True),
         ],
         [Call(101, "missed", (101, 102), wait=40, talk=None)],
-        [Item("+447700900101")],
     ),
     Script(
         "network-unavailable target, answered",
@@ -71,7 +70,6 @@ SCRIPTS = [
                 101, "voicemail", (101,), wait=25, talk=None, user="Ann Example", columns={"voicemails": 1}
             )
         ],
-        [Item("+447700900101", reason="voicemail")],
         during={60: [{"outcome": "missed"}], 100: [{"outcome": "voicemail"}]},
     ),
     Script(
@@ -86,7 +84,6 @@ SCRIPTS = [
                 columns={"voicemails": 1},
             )
         ],
-        [Item("+447700900101", reason="voicemail")],
     ),
     Script(
         "voicemail message that names only the parent leg",
@@ -96,7 +93,6 @@ SCRIPTS = [
                 101, "voicemail", (101,), wait=20, talk=None, user="Ann Example", columns={"voicemails": 1}
             )
         ],
-        [Item("+447700900101", reason="voicemail")],
     ),
     Script(
         "mailbox answers, no message is left",
@@ -105,19 +101,7 @@ SCRIPTS = [
             _VM.cdr(45, 25, at=60, disposition="VM"),
         ],
         [Call(101, "missed", (101,), wait=45, talk=None, user="Ann Example")],
-        [Item("+447700900101")],
         during={600: [{"outcome": "voicemail"}], 650: [{"outcome": "missed"}]},
-    ),
-    Script(
-        "voicemail message and recording before the CDR, all webhooks lost",
-        [_VM.voicemail(46), _VM.recording(47), _VM.cdr(45, 25, at=60, disposition="VM")],
-        [
-            Call(
-                101, "voicemail", (101,), wait=45, talk=None, user="Ann Example",
-                columns={"voicemails": 1, "recordings": 1, "sources": "cdr"},
-            )
-        ],
-        [Item("+447700900101", reason="voicemail")],
     ),
     Script(
         "a message is left although a person answered",

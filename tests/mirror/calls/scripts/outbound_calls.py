@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.mirror.calls.scripts.facts import ANN, T0, Leg, Poll, Webhook, outbound
-from tests.mirror.calls.scripts.script import Call, Item, Script
+from tests.mirror.calls.scripts.facts import T0, Poll, Webhook, outbound
+from tests.mirror.calls.scripts.script import Call, Script
 
 _DIALLED = outbound(connected=8)
 _BUSY = outbound()
@@ -18,10 +18,6 @@ _CLICKED: list[Webhook] = [
 _AGENT = outbound(connected=4, context="LOCAL_USER", dst_id="10001", dst_name="Ann Example")
 _DESTINATION = outbound(202, start=4, connected=12, root=201)
 _REFUSING = outbound(202, start=4, root=201)
-_MISSED = Leg(101, ANN, root=101)
-_MISSED_FACTS = [_MISSED.ringing(), _MISSED.missed(18, final=True)]
-_MISSED_CALL = Call(101, "missed", (101,), wait=18, talk=None, user="Ann Example")
-_CALL_BACK = outbound(start=300, connected=306)
 
 
 def _call(
@@ -55,11 +51,6 @@ SCRIPTS = [
         ],
         [_call("not_answered", wait=6, talk=None, t_cause="User busy")],
         during={7: [{"state": "ended", "outcome": "not_answered"}]},
-    ),
-    Script(
-        "outbound, failed at once",
-        [_BUSY.webhook("initial", 0.1), _BUSY.hangup(2, state="FAILED", t_cause="No route destination")],
-        [_call("not_answered", wait=2, talk=None, t_cause="No route destination")],
     ),
     Script(
         "click-to-call with one id, the destination answers",
@@ -124,29 +115,5 @@ SCRIPTS = [
         "web call, only the CDR",
         [outbound().cdr(25, 20, at=60, destination="webcall")],
         [replace(_call("answered", wait=5, talk=20, sources="cdr"), hold=None)],
-    ),
-    Script(
-        "call-back that talks long enough",
-        [
-            *_MISSED_FACTS, _CALL_BACK.ringing(), _CALL_BACK.answer(), _CALL_BACK.hangup(330),
-            _CALL_BACK.cdr(30, 24, at=360),
-        ],
-        [_MISSED_CALL, _call("answered", wait=6, talk=24)],
-        [Item("+447700900101", state="closed")],
-    ),
-    Script(
-        "call-back that a mailbox answers",
-        [
-            *_MISSED_FACTS, _CALL_BACK.ringing(), _CALL_BACK.answer(), _CALL_BACK.hangup(316),
-            _CALL_BACK.cdr(16, 10, at=360),
-        ],
-        [_MISSED_CALL, _call("answered", wait=6, talk=10)],
-        [Item("+447700900101")],
-    ),
-    Script(
-        "call-back that is not answered",
-        [*_MISSED_FACTS, _CALL_BACK.ringing(), outbound(start=300).hangup(320)],
-        [_MISSED_CALL, _call("not_answered", wait=20, talk=None)],
-        [Item("+447700900101")],
     ),
 ]  # fmt: skip

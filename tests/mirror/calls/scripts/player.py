@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from integration.catalogue import get_resource
@@ -14,7 +14,6 @@ from integration.core.json_records import JsonRecord
 from integration.mirror.calls.store import CallStore
 from integration.mirror.records.upsert import upsert
 from integration.sqlite.transaction import Transaction
-from integration.workspace import callback_following, callbacks
 from tests.mirror.calls.scripts.facts import (
     ACCOUNT,
     T0,
@@ -26,7 +25,7 @@ from tests.mirror.calls.scripts.facts import (
     format_utc,
     interpret_webhook,
 )
-from tests.mirror.calls.scripts.script import Call, Item, Script
+from tests.mirror.calls.scripts.script import Call, Script
 from tests.support.application import TestApp
 
 END = 3600
@@ -36,7 +35,6 @@ _MIRROR_TABLES = (
     "_leg_events", "_leg_live", "_legs", "_calls", "_call_ids", "_changes", "cdrs", "voicemessages",
     "monitors", "calls", "_due",
 )  # fmt: skip
-_CALLBACK_TABLES = ("callbacks", "callback_calls", "callback_start")
 
 
 class Player:
@@ -50,13 +48,7 @@ class Player:
 
     def clear(self) -> None:
         """Delete all calls and facts; users and groups stay."""
-
-        def clear(tx: Transaction, tables: Iterable[str]) -> None:
-            for table in tables:
-                tx.execute(f"DELETE FROM {table}")
-
-        self.app.mirror_db.write(lambda tx: clear(tx, _MIRROR_TABLES))
-        self.app.app_db.write(lambda tx: clear(tx, _CALLBACK_TABLES))
+        self.app.mirror_db.write(lambda tx: [tx.execute(f"DELETE FROM {table}") for table in _MIRROR_TABLES])
 
     def play_in_order(self, script: Script) -> list[tuple[float, list[dict[str, Any]]]]:
         """Play the facts at their times, webhooks through the inbox.
@@ -119,16 +111,9 @@ class Player:
             for row in self._list_rows()
         ]
 
-    def list_items(self) -> list[Item]:
-        """Return the items of the call-back list, by party."""
-        with self.app.app_db.read() as connection:
-            items = callbacks.list_items(connection, "open") + callbacks.list_items(connection, "closed")
-        return sorted(Item(item.party, item.attempts, item.reason, item.state) for item in items)
-
     def _finish(self) -> None:
         self.app.clock.freeze(float(T0 + END))
         self._evaluate(END)
-        callback_following.update_from_mirror(self.app.app_db, self.app.mirror_db)
 
     def _evaluate(self, at: float) -> None:
         self.app.mirror_db.write(

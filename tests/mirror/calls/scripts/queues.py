@@ -6,7 +6,7 @@ Sales rings a phone for 15 s and the next one after 5 s.
 from __future__ import annotations
 
 from tests.mirror.calls.scripts.facts import ANN, BOB, CAT, SALES, Leg, music
-from tests.mirror.calls.scripts.script import Call, Item, Script
+from tests.mirror.calls.scripts.script import Call, Script
 
 _MUSIC = music(301, connected=1, root=301)
 _LOOSE_MUSIC = music(301, connected=1)
@@ -50,7 +50,6 @@ SCRIPTS = [
             _MUSIC.hangup(40), _MUSIC.cdr(40, 39, at=90),
         ],
         [Call(301, "missed", (301, 302, 303, 304), wait=40, talk=None, columns=_GROUP)],
-        [Item("+447700900101")],
         during={20: [{"state": "ringing", "outcome": None}]},
     ),
     Script(
@@ -90,7 +89,6 @@ SCRIPTS = [
                 columns={"ivr_seconds": 30, "group_kind": "ivr", "group_name": "Menu"},
             )
         ],
-        [Item("+447700900101")],
     ),
     Script(
         "queue, the caller leaves within the short time",
@@ -109,6 +107,5 @@ SCRIPTS = [
                 columns={"voicemails": 1, **_GROUP},
             )
         ],
-        [Item("+447700900101", reason="voicemail")],
     ),
 ]  # fmt: skip

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.mirror.calls.scripts.facts import ANN, BOB, CAT, OTHER, SUPPORT, Leg
-from tests.mirror.calls.scripts.script import Call, Item, Script
+from tests.mirror.calls.scripts.facts import ANN, BOB, CAT, SUPPORT, Leg
+from tests.mirror.calls.scripts.script import Call, Script
 
 _ANN = Leg(101, ANN, context=SUPPORT, root=101)
 _BOB = Leg(102, BOB, context=SUPPORT, root=101)
@@ -19,14 +19,6 @@ _LOOSE_BOB_ANSWERS = replace(_BOB_ANSWERS, root=None)
 _HUNT = [Leg(401, ANN, 0, context=SUPPORT), Leg(402, BOB, 20, context=SUPPORT)]
 _HUNT_END = Leg(403, CAT, 41, connected=47, context=SUPPORT)
 _OVERLAP = Leg(402, BOB, 20, connected=26, context=SUPPORT)
-_ROOTED_HUNT = [
-    Leg(401 + n, user, 20 * n, context=SUPPORT, root=401) for n, user in enumerate((ANN, BOB, CAT))
-]
-_SECOND_CALLER = [
-    Leg(103, ANN, 1, context=SUPPORT, src=OTHER),
-    Leg(104, BOB, 1, context=SUPPORT, src=OTHER),
-]
-_SECOND_LINE = [Leg(103, ANN, 1, context=SUPPORT, root=103), Leg(104, BOB, 1, context=SUPPORT, root=103)]
 _LATE_BOB = Leg(102, BOB, 31, connected=36, context=SUPPORT)
 _EARLY_BOB = replace(_BOB, connected=6)
 _REDIAL = [Leg(201, ANN, 30, context=SUPPORT), Leg(202, BOB, 30, context=SUPPORT)]
@@ -74,25 +66,18 @@ SCRIPTS = [
         during={0.6: [{"state": "ringing", "legs": 3}], 9: [{"state": "talking", "legs": 3}]},
     ),
     Script(
-        "ring group, the phone that answers has no root and one event",
-        [_ANN.ringing(), _ANN.missed(7.1, final=False), _LOOSE_BOB_ANSWERS.hangup(18)],
-        [Call(101, "answered", (101, 102), wait=7, talk=11, user="Bob Sample", columns={"provisional": 1})],
-    ),
-    Script(
         "ring group of three, the caller gives up",
         [
             _ANN.ringing(), _BOB.ringing(), _CAT.ringing(),
             _ANN.missed(18, final=False), _BOB.missed(18.1, final=False), _CAT.missed(18.2, final=True),
         ],
         [Call(101, "missed", (101, 102, 103), wait=18, talk=None, columns=_GROUP)],
-        [Item("+447700900101")],
         during={18.1: [{"state": "ringing"}], 18.3: [{"state": "ended", "outcome": "missed"}]},
     ),
     Script(
         "ring group of three, the caller gives up, in the documented form",
         [*(leg.ringing() for leg in _LOOSE), *(leg.missed(18) for leg in _LOOSE)],
         [Call(101, "missed", (101, 102, 103), wait=18, talk=None, columns={"provisional": 1, **_GROUP})],
-        [Item("+447700900101")],
         during={
             39: [{"state": "ended", "outcome": None, "legs": 3}],
             40: [{"state": "ended", "outcome": "missed", "legs": 3}],
@@ -150,19 +135,7 @@ SCRIPTS = [
             _MAILBOX.voicemail(60, parent_live_id=101),
         ],
         [Call(101, "voicemail", (102, 103), wait=18, talk=None, columns={"voicemails": 1})],
-        [Item("+447700900101", reason="voicemail")],
         during={59: [{"outcome": "missed"}]},
-    ),
-    Script(
-        "hunt group, no phone answers",
-        [
-            _ROOTED_HUNT[0].ringing(), _ROOTED_HUNT[0].missed(20, final=False),
-            _ROOTED_HUNT[1].ringing(), _ROOTED_HUNT[1].missed(40, final=False),
-            _ROOTED_HUNT[2].ringing(), _ROOTED_HUNT[2].missed(60, final=True),
-        ],
-        [Call(401, "missed", (401, 402, 403), wait=60, talk=None, columns={"provisional": 0, **_GROUP})],
-        [Item("+447700900101")],
-        during={20: [{"outcome": None}], 60: [{"outcome": "missed"}]},
     ),
     Script(
         "ring group, a final miss while another phone talks",
@@ -177,33 +150,6 @@ SCRIPTS = [
         "ring group, a final miss ends the leg whose own miss is lost",
         [_ANN.ringing(), _BOB.ringing(), _ANN.missed(18, final=True)],
         [Call(101, "missed", (101, 102), wait=18, talk=None)],
-        [Item("+447700900101")],
-    ),
-    Script(
-        "two callers at one ring group",
-        [
-            _LOOSE[0].ringing(), _LOOSE[1].ringing(), *(leg.ringing() for leg in _SECOND_CALLER),
-            _LOOSE[0].missed(15), _LOOSE[1].missed(15), *(leg.missed(16) for leg in _SECOND_CALLER),
-        ],
-        [
-            Call(101, "missed", (101, 102), wait=15, talk=None),
-            Call(103, "missed", (103, 104), wait=15, talk=None, party="+447700900102"),
-        ],
-        [Item("+447700900101"), Item("+447700900102")],
-    ),
-    Script(
-        "one caller with two lines at one ring group",
-        [
-            _ANN.ringing(), _EARLY_BOB.ringing(), *(leg.ringing() for leg in _SECOND_LINE),
-            _EARLY_BOB.answer(), _ANN.missed(6, final=False),
-            _SECOND_LINE[0].missed(20, final=False), _SECOND_LINE[1].missed(20.1, final=True),
-            _EARLY_BOB.hangup(50),
-        ],
-        [
-            Call(101, "answered", (101, 102), wait=6, talk=44, user="Bob Sample"),
-            Call(103, "missed", (103, 104), wait=19, talk=None),
-        ],
-        [Item("+447700900101")],
     ),
     *(
         Script(
@@ -218,7 +164,6 @@ SCRIPTS = [
                 Call(101, "missed", (101, 102), wait=18, talk=None),
                 Call(201, "missed", (201, 202), wait=10, talk=None),
             ],
-            [Item("+447700900101", attempts=2)],
             during={
                 29: [{"state": "ended", "outcome": "missed"}],
                 31: [{"state": "ended", "outcome": "missed"}, {"state": "ringing", "legs": 2}],

@@ -4,18 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from tests.mirror.calls.scripts.facts import Fact
-
-
-class Item(NamedTuple):
-    """Item of the call-back list."""
-
-    party: str
-    attempts: int = 1
-    reason: str = "missed"
-    state: str = "open"
 
 
 @dataclass(frozen=True)
@@ -42,12 +33,11 @@ class Call:
 class Script:
     """Facts and hand-written results (docs/calls.md).
 
-    `during` maps seconds after T0 to columns of the calls at that time, by call id. `calls` and `items` are
-    the result an hour after T0.
+    `during` maps seconds after T0 to columns of the calls at that time, by call id. `calls` are the
+    result an hour after T0.
     """
 
     title: str
     facts: Sequence[Fact]
     calls: Sequence[Call]
-    items: Sequence[Item] = ()
     during: Mapping[float, Sequence[Mapping[str, Any]]] = field(default_factory=dict)

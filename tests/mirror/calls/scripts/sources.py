@@ -15,7 +15,7 @@ from tests.mirror.calls.scripts.facts import (
     Poll,
     delay,
 )
-from tests.mirror.calls.scripts.script import Call, Item, Script
+from tests.mirror.calls.scripts.script import Call, Script
 
 _ANN = Leg(101, ANN, connected=7, root=101)
 _MISSED = Leg(101, ANN, root=101)
@@ -83,12 +83,6 @@ SCRIPTS = [
         [Call(101, "answered", (101,), wait=7, talk=29, user="Ann Example", columns={"unconfirmed": 1})],
     ),
     Script(
-        "a poll ends the missed call whose miss is lost",
-        [_MISSED.ringing(), Poll(35), NotFound(36, 101)],
-        [Call(101, "missed", (101,), wait=36, talk=None, user="Ann Example", columns={"unconfirmed": 1})],
-        [Item("+447700900101")],
-    ),
-    Script(
         "a webhook after the inferred end opens the call",
         [_ANN.ringing(), _ANN.answer(), Poll(35), NotFound(36, 101), _ANN.webhook("hold", 40)],
         [
@@ -131,7 +125,6 @@ SCRIPTS = [
                 columns={"t_cause": "No user responding"},
             )
         ],
-        [Item("+447700900102")],
     ),
     Script(
         "the CDR names the caller that the webhooks withhold",
@@ -140,7 +133,6 @@ SCRIPTS = [
             _MISSED.cdr(18, 0, at=60),
         ],
         [Call(101, "missed", (101,), wait=18, talk=None, user="Ann Example")],
-        [Item("+447700900101")],
     ),
     Script(
         "two CDRs of one leg",
@@ -198,7 +190,6 @@ SCRIPTS = [
         "unknown context without a user",
         [_NEW_END.answer(), _NEW_END.hangup(18)],
         [Call(101, "missed", (101,), wait=18, talk=None, columns={"context": "NEW_THING"})],
-        [Item("+447700900101")],
     ),
     Script(
         "only DTMF shows the connection",
@@ -227,7 +218,6 @@ SCRIPTS = [
         "a hang-up and a later miss of one leg",
         [_MISSED.ringing(), _MISSED.hangup(18), _MISSED.missed(20)],
         [Call(101, "missed", (101,), wait=18, talk=None, user="Ann Example")],
-        [Item("+447700900101")],
     ),
     Script(
         "one caller in several spellings",
@@ -244,7 +234,6 @@ SCRIPTS = [
             ),
         ],
         [Call(101, "missed", (101, 102, 103), wait=18, talk=None)],
-        [Item("+447700900101")],
     ),
     Script(
         "hold and unhold in one second, by different servers",

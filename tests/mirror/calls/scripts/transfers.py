@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.mirror.calls.scripts.facts import ANN, BOB, DDI, Leg, internal
-from tests.mirror.calls.scripts.script import Call, Item, Script
+from tests.mirror.calls.scripts.script import Call, Script
 
 _ANN = Leg(101, ANN, connected=5, root=101)
 _CONSULTATION = internal(102, BOB, start=26, connected=30)
@@ -106,7 +106,6 @@ SCRIPTS = [
             Leg(101, ANN, 0, connected=1, context="PARK", root=101).hangup(30),
         ],
         [Call(101, "missed", (101,), wait=30, talk=None, user="Ann Example")],
-        [Item("+447700900101")],
     ),
     Script(
         "conference with a user",
@@ -137,12 +136,10 @@ SCRIPTS = [
             Call(101, "missed", (101,), wait=70, talk=None),
             Call(111, "internal", (111,), wait=0, talk=11, party="1001", direction="internal"),
         ],
-        [Item("+447700900101")],
     ),
     Script(
         "conference without a user",
         [_GUEST.answer(), _GUEST.hangup(80)],
         [Call(101, "missed", (101,), wait=70, talk=None)],
-        [Item("+447700900101")],
     ),
 ]  # fmt: skip

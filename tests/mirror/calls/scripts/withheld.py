@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.mirror.calls.scripts.facts import ANN, BOB, CAT, SALES, SUPPORT, Leg, music
-from tests.mirror.calls.scripts.script import Call, Item, Script
+from tests.mirror.calls.scripts.script import Call, Script
 
 
 def _ring(leg_id: int, user: int, start: float = 0, **fields: object) -> Leg:
@@ -17,13 +17,16 @@ _FIRST = [_ring(101, ANN), _ring(102, BOB), _ring(103, CAT)]
 _SECOND = [_ring(104, ANN, 1), _ring(105, BOB, 1), _ring(106, CAT, 1)]
 _LATER = [_ring(104, ANN, 30), _ring(105, BOB, 30)]
 _ROOTED = [_ring(101, ANN, root=101), _ring(102, BOB, root=101)]
-_ROOTED_SECOND = [_ring(103, ANN, 1, root=103), _ring(104, BOB, 1, root=103)]
 _MUSIC = music(301, connected=1, src="", src_name=None)
 _OTHER_MUSIC = music(302, connected=2, start=1, src="", src_name=None)
 _LATER_MUSIC = music(303, connected=22, start=21, src="", src_name=None)
 _REPEATED = [
     Leg(302, ANN, 2, context=SALES, src="", src_name=None),
     Leg(304, ANN, 22, context=SALES, src="", src_name=None),
+]
+_QUEUED = [
+    Leg(302, ANN, 0, context=SALES, src="", src_name=None),
+    Leg(303, ANN, 1, context=SALES, src="", src_name=None),
 ]
 
 
@@ -37,7 +40,6 @@ SCRIPTS = [
         "a withheld caller at a ring group of three",
         [*(leg.ringing() for leg in _FIRST), *(leg.missed(18) for leg in _FIRST)],
         [_missed(101, (101, 102, 103), columns={"provisional": 1})],
-        [Item("withheld:101")],
     ),
     Script(
         "a withheld caller in two spellings at a ring group",
@@ -46,7 +48,6 @@ SCRIPTS = [
             replace(_FIRST[1], src="anonymous").missed(18),
         ],
         [_missed(101, (101, 102), columns={"provisional": 1})],
-        [Item("withheld:101")],
     ),
     Script(
         "two withheld callers ring one phone at the same time",
@@ -55,7 +56,6 @@ SCRIPTS = [
             _missed(101, (101,), user="Ann Example", columns={"provisional": 0}),
             _missed(104, (104,), user="Ann Example", columns={"provisional": 0}),
         ],
-        [Item("withheld:101"), Item("withheld:104")],
         during={5: [{"state": "ringing"}, {"state": "ringing"}]},
     ),
     Script(
@@ -65,20 +65,6 @@ SCRIPTS = [
             *(leg.missed(18) for leg in _FIRST), *(leg.missed(19) for leg in _SECOND),
         ],
         [_missed(101, (101, 102, 103)), _missed(104, (104, 105, 106))],
-        [Item("withheld:101"), Item("withheld:104")],
-    ),
-    Script(
-        "two withheld callers with known roots",
-        [
-            *(leg.ringing() for leg in (*_ROOTED, *_ROOTED_SECOND)),
-            _ROOTED[0].missed(18, final=False), _ROOTED[1].missed(18, final=True),
-            _ROOTED_SECOND[0].missed(19, final=False), _ROOTED_SECOND[1].missed(19, final=True),
-        ],
-        [
-            _missed(101, (101, 102), columns={"provisional": 0}),
-            _missed(103, (103, 104), columns={"provisional": 0}),
-        ],
-        [Item("withheld:101"), Item("withheld:103")],
     ),
     Script(
         "a withheld caller with known root and one without",
@@ -87,7 +73,6 @@ SCRIPTS = [
             _ROOTED[0].missed(18, final=False), _ROOTED[1].missed(18, final=True), _SECOND[0].missed(19),
         ],
         [_missed(101, (101, 102)), _missed(104, (104,), user="Ann Example")],
-        [Item("withheld:101"), Item("withheld:104")],
     ),
     Script(
         "a withheld caller, only missed legs name the root",
@@ -105,7 +90,6 @@ SCRIPTS = [
             *(leg.ringing() for leg in _LATER), *(leg.missed(45) for leg in _LATER),
         ],
         [_missed(101, (101, 102)), _missed(104, (104, 105), wait=15)],
-        [Item("withheld:101"), Item("withheld:104")],
     ),
     Script(
         "a queue rings one phone twice for a withheld caller",
@@ -114,7 +98,6 @@ SCRIPTS = [
             _REPEATED[1].missed(37), _MUSIC.hangup(60),
         ],
         [_missed(301, (301, 302, 304), wait=60, user="Ann Example", columns={"provisional": 1})],
-        [Item("withheld:301")],
     ),
     Script(
         "a withheld caller enters a queue that rings a phone for another",
@@ -126,12 +109,15 @@ SCRIPTS = [
             _missed(301, (301, 302), wait=50, user="Ann Example"),
             _missed(303, (303, 304), wait=39, user="Ann Example"),
         ],
-        [Item("withheld:301"), Item("withheld:303")],
     ),
     Script(
         "two withheld callers enter a queue at the same time",
         [_MUSIC.answer(), _OTHER_MUSIC.answer(), _MUSIC.hangup(30), _OTHER_MUSIC.hangup(40)],
         [_missed(301, (301,), wait=30), _missed(302, (302,), wait=39)],
-        [Item("withheld:301"), Item("withheld:302")],
+    ),
+    Script(
+        "a queue rings one phone for two withheld callers at the same time",
+        [_QUEUED[0].ringing(), _QUEUED[1].ringing(), _QUEUED[0].missed(18), _QUEUED[1].missed(19)],
+        [_missed(302, (302,), user="Ann Example"), _missed(303, (303,), user="Ann Example")],
     ),
 ]  # fmt: skip
