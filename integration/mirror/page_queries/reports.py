@@ -72,21 +72,8 @@ class Figures:
 
     def add(self, other: Figures) -> None:
         """Add all numbers of `other`."""
-        self.calls += other.calls
-        self.inbound += other.inbound
-        self.outbound += other.outbound
-        self.answered += other.answered
-        self.missed += other.missed
-        self.voicemail += other.voicemail
-        self.abandoned += other.abandoned
-        self.in_time += other.in_time
-        self.timed += other.timed
-        self.wait += other.wait
-        self.talks += other.talks
-        self.talked += other.talked
-        self.talk += other.talk
-        self.charged += other.charged
-        self.charge += other.charge
+        for name in FIGURES:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
 
     def subtract(self, other: Figures) -> None:
         """Subtract all numbers of `other`."""

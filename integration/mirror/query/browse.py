@@ -11,6 +11,7 @@ from integration.catalogue.field_meanings import is_secret
 from integration.catalogue.shapes import Relation, Resource
 from integration.core.ids import as_id
 from integration.core.json_records import read_record
+from integration.mirror.query.filter_sql import list_indexes
 from integration.mirror.query.query import Query
 from integration.mirror.records.rows import Key, get_key_type
 from integration.mirror.sync_state.collection_state import get_state
@@ -58,10 +59,7 @@ def get_collection_state(
     state = get_state(connection, resource.collection)
     query = restriction or Query(resource)
     rows = query.count_matches(connection)
-    builder = query.make_builder(connection)
-    where = replace(query, include_missing=True).build_where(builder)
-    sql = f'SELECT count(*) FROM "{resource.table}" WHERE _missing_since IS NOT NULL AND {where}'
-    missing = int(connection.execute(sql, builder.values).fetchone()[0])
+    missing = replace(query, include_missing=True).count_matches(connection) - rows
     return CollectionState(
         rows,
         missing,
@@ -194,12 +192,10 @@ def is_fast_lookup(connection: sqlite3.Connection, resource: Resource, name: str
 
     True if an index starts with the field, or if the collection has at most MAX_SCAN_ROWS records.
     """
-    index_row = connection.execute(
-        "SELECT 1 FROM pragma_index_list(?) AS list, pragma_index_info(list.name) AS info"
-        " WHERE list.partial = 0 AND info.seqno = 0 AND info.name = ?",
-        (resource.table, name),
-    ).fetchone()
-    return index_row is not None or Query(resource).count_matches(connection) <= MAX_SCAN_ROWS
+    has_index = any(
+        not is_partial and columns[0] == name for is_partial, columns in list_indexes(connection, resource)
+    )
+    return has_index or Query(resource).count_matches(connection) <= MAX_SCAN_ROWS
 
 
 def extract_ids(value: Any) -> list[str]:

@@ -15,6 +15,7 @@ import re
 import sqlite3
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal
 
 from integration.catalogue.field_meanings import is_secret
@@ -53,6 +54,18 @@ def get_value_kind(field: Field | None, resource: Resource) -> ValueKind:
     return "text"
 
 
+def list_indexes(connection: sqlite3.Connection, resource: Resource) -> list[tuple[bool, list[str]]]:
+    """Return (whether it is partial, its columns) of each index of a collection's table."""
+    indexes: dict[str, tuple[bool, list[str]]] = {}
+    for name, partial, column in connection.execute(
+        "SELECT list.name, list.partial, info.name FROM pragma_index_list(?) AS list,"
+        " pragma_index_info(list.name) AS info ORDER BY list.seq, info.seqno",
+        (resource.table,),
+    ):
+        indexes.setdefault(name, (bool(partial), []))[1].append(column)
+    return list(indexes.values())
+
+
 class SqlBuilder:
     """Builder of SQL expressions over one collection's table, with their bound values.
 
@@ -84,6 +97,10 @@ class SqlBuilder:
         if not self._columns:
             raise QueryError(f"/{resource.collection} is not mirrored")
 
+    @cached_property
+    def _indexes(self) -> list[tuple[bool, list[str]]]:
+        return list_indexes(self._connection, self.resource)
+
     @property
     def has_number_key(self) -> bool:
         """Return whether the key is a number (`_n` without a key)."""
@@ -101,24 +118,11 @@ class SqlBuilder:
             if isinstance(condition, Condition)
             and (condition.operator in _COMPARISONS or condition.operator == "in")
         }
-        if not names:
-            return False
-        sql = (
-            "SELECT info.name FROM pragma_index_list(?) AS list, pragma_index_info(list.name) AS info"
-            " WHERE list.partial = 0 AND info.seqno = 0"
-        )
-        return any(row[0] in names for row in self._connection.execute(sql, (self.resource.table,)))
+        return any(not is_partial and columns[0] in names for is_partial, columns in self._indexes)
 
     def has_index(self, first_column: str, other_column: str) -> bool:
         """Return whether an index starts with `first_column` and contains `other_column`."""
-        sql = (
-            "SELECT 1 FROM pragma_index_list(?) AS list, pragma_index_info(list.name) AS head,"
-            " pragma_index_info(list.name) AS info WHERE head.seqno = 0 AND head.name = ? AND info.name = ?"
-        )
-        return (
-            self._connection.execute(sql, (self.resource.table, first_column, other_column)).fetchone()
-            is not None
-        )
+        return any(columns[0] == first_column and other_column in columns for _, columns in self._indexes)
 
     def has_index_for(self, conditions: Iterable[Condition | AnyOf], order: str | None = None) -> bool:
         """Return whether an index has the matches of an `eq` by `order`.
