@@ -205,26 +205,6 @@ def test_a_clock_that_jumps_ahead_runs_a_job_once_and_computes_no_missed_time(ru
     assert len(runs) == 1
 
 
-def test_failures_of_a_job_in_an_outage_are_counted_and_its_end_is_logged(simulated, logged, stopped_clock):
-    jobs, scheduler = simulated.context.sync_jobs, simulated.context.scheduler
-    simulated.faults("status=500")
-    for _ in range(5):
-        scheduler.run_job("live calls", jobs.poll)
-        # The job sends no request while it is paused.
-        scheduler.run_job("live calls", jobs.poll)
-        stopped_clock.advance(400)
-    simulated.simulator.context.faults.clear()
-    scheduler.run_job("live calls", jobs.poll)
-    assert logged() == [
-        "WARNING integration.core.scheduler: live calls: /calls: Simulated 500",
-        "WARNING integration.core.scheduler: live calls: /calls: Simulated 500 (repeated 1 time in 7 min)",
-        "WARNING integration.core.scheduler: live calls: /calls: Simulated 500 (repeated 1 time in 7 min)",
-        "WARNING integration.core.scheduler: live calls: /calls: Simulated 500 (repeated 1 time in 7 min)",
-        "WARNING integration.core.scheduler: live calls: /calls: Simulated 500 (repeated 1 time in 7 min)",
-        "INFO integration.sync.jobs: the platform is reachable again; running all jobs now",
-    ]
-
-
 def test_a_job_never_runs_twice_at_the_same_time(simulated, computed):
     simulated.context.scheduler.start()
     running, most, runs = 0, 0, 0

@@ -33,20 +33,6 @@ def delete_from_mirror(simulated, *keys):
     )
 
 
-def test_every_day_is_counted_on_each_verification(simulated):
-    run_full_sync(simulated.context, CDRS)
-    days = {record["calldate"][:10] for record in simulated.records("cdrs").values()}
-    for _ in range(2):
-        simulated.clear_requests()
-        result, results, reports = verify_collections(simulated, "cdrs", every_day=True)
-        assert result["complete"]
-        cdrs = results["cdrs"]
-        assert cdrs["there"] == cdrs["here"] == len(simulated.records("cdrs"))
-        assert cdrs["days"] == cdrs["agree"] == len(cdrs["every"]) >= len(days)
-        assert simulated.count_requests("/cdrs") > cdrs["days"]
-    assert reports[-1] == {"collection": "cdrs", "done": cdrs["days"], "total": cdrs["days"]}
-
-
 def test_records_missing_from_the_mirror_are_fetched_and_counted(simulated):
     run_full_sync(simulated.context, CDRS)
     delete_from_mirror(simulated, *sorted(simulated.records("cdrs"))[3:7])
