@@ -23,6 +23,7 @@ from integration.exports.formats.format import SEPARATORS, StreamOptions
 from integration.exports.presets import PRESETS, Preset
 from integration.exports.query import ChunkedFile
 from integration.exports.selection import Selection, select, select_preset
+from integration.mirror.calls.schema import CALLS
 from integration.mirror.page_queries import call_view, history
 from integration.mirror.page_queries.call_view import CallView
 from integration.mirror.page_queries.history import CallFilter
@@ -99,7 +100,7 @@ def build_selection(
             page_filter = viewer.restrict_search(
                 call_labels.add_noted_legs(view, context.app_db, context.mirror_db)
             )
-        if preset.has_own_table:
+        if target is CALLS:
             if _LABEL_COLUMNS.intersection(result.columns):
                 with context.app_db.read() as connection:
                     result = replace(result, local_labels=notes.load_all_labels(connection))

@@ -28,9 +28,7 @@ class Preset:
     """A ready-made export.
 
     Without `columns` the export has the columns of the table, then the fields found in the records.
-    `call_filter` limits the calls. `has_own_table`: the table is the derived table of calls with alias `c`.
-    It has no `_doc`, and `derived_columns` replace the columns derived from a collection's fields.
-    `line` states what one line of the file is.
+    `call_filter` limits the calls. `line` states what one line of the file is.
     `column_sets` are the columns of ready-made column sets by name.
     """
 
@@ -39,18 +37,8 @@ class Preset:
     resource: Resource
     columns: tuple[str, ...]
     line: str
-    derived_columns: tuple[DerivedColumn, ...] = ()
     call_filter: CallFilter | None = None
-    has_own_table: bool = False
-    newest_first: bool = False
     column_sets: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-
-    @property
-    def nul_condition(self) -> str:
-        """SQL that is true for each row whose text contains a NUL."""
-        names = [field.name for field in self.resource.fields if field.type == "string"]
-        values = " || ".join(f"coalesce({name}, '')" for name in names)
-        return f"instr({values}, char(0))"
 
 
 def _build_case_sql(column: str, labels: Mapping[str, tuple[str, str]], default: str) -> str:
@@ -117,6 +105,11 @@ _CALL_DERIVED_COLUMNS = (
     ),
     DerivedColumn("call_link", "text", ":base || '/calls/' || c.id"),
 )
+CALL_DERIVED_COLUMNS = {column.name: column for column in _CALL_DERIVED_COLUMNS}
+"""Columns of calls in addition to their own. The table of calls has the alias `c`, and no `_doc`."""
+_TEXTS = " || ".join(f"coalesce({field.name}, '')" for field in CALLS.fields if field.type == "string")
+CALLS_NUL_CONDITION = f"instr({_TEXTS}, char(0))"
+"""SQL that is true for each call whose text contains a NUL."""
 _CALL_COLUMNS = (
     "id", "started_at", "started_local", "direction", "direction_label", "outcome", "outcome_label",
     "party", "party_e164", "party_name", "our_number", "our_e164", "group_kind", "group_id", "group_name",
@@ -140,9 +133,6 @@ PRESETS: dict[str, Preset] = {
             CALLS,
             _CALL_COLUMNS,
             "one row per call",
-            _CALL_DERIVED_COLUMNS,
-            has_own_table=True,
-            newest_first=True,
             column_sets={
                 ACCOUNTANT: (
                     "started_local", "direction_label", "party", "party_name", "our_number", "user_name",
@@ -156,10 +146,7 @@ PRESETS: dict[str, Preset] = {
             CALLS,
             _MISSED_COLUMNS,
             "one row per missed call or voicemail",
-            _CALL_DERIVED_COLUMNS,
             call_filter=CallFilter(outcome="not_talked"),
-            has_own_table=True,
-            newest_first=True,
         ),
         Preset(
             "cdr-details",

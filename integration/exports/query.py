@@ -23,9 +23,10 @@ from integration.core import clock
 from integration.core.errors import SwitchroomError
 from integration.exports.columns import ColumnKind, DerivedColumn, derive_columns, is_utc_time
 from integration.exports.headings import make_word_headings
-from integration.exports.presets import Preset
+from integration.exports.presets import CALL_DERIVED_COLUMNS, CALLS_NUL_CONDITION
 from integration.exports.selection import BOOKKEEPING_COLUMNS, MAX_COLUMNS, OpenReader, Selection
 from integration.exports.sql_functions import register
+from integration.mirror.calls.schema import CALLS
 from integration.mirror.page_queries import history
 from integration.mirror.query import browse
 from integration.mirror.query.filter_sql import SqlBuilder, get_value_kind
@@ -275,11 +276,11 @@ def count(connection: sqlite3.Connection, selection: Selection) -> int:
 def build_export_query(connection: sqlite3.Connection, selection: Selection) -> ExportQuery:
     """Build the SQL of an export. Raises QueryError for unknown fields."""
     register(connection, selection.local_labels)
-    parsed_query, resource, preset = selection.dated_query, selection.resource, selection.preset
-    has_own_table = preset is not None and preset.has_own_table
+    parsed_query, resource = selection.dated_query, selection.resource
+    is_of_calls = resource is CALLS
     binder = parsed_query.make_builder(connection)
     where = parsed_query.build_where(binder)
-    derived_columns = list_derived_columns(connection, resource, preset)
+    derived_columns = list_derived_columns(connection, resource)
     columns = tuple(
         _build_column(binder, selection, derived_columns, name)
         for name in selection.columns or _list_found_columns(connection, resource)
@@ -290,7 +291,7 @@ def build_export_query(connection: sqlite3.Connection, selection: Selection) -> 
     if parsed_query.sort is not None:
         direction = "DESC" if parsed_query.descending else "ASC"
         order = f"{binder.build_expression(parsed_query.sort, 'sort')} {direction}, rowid"
-    elif preset is not None and preset.newest_first:
+    elif is_of_calls:
         order = f'"{resource.date}" DESC, rowid DESC'
     values = {
         **binder.values,
@@ -302,7 +303,7 @@ def build_export_query(connection: sqlite3.Connection, selection: Selection) -> 
     for index, call_filter in enumerate(selection.call_filters):
         conditions, bound_values = history.build_named_conditions(connection, call_filter, f"calls{index}_")
         calls_sql = " AND ".join(conditions) or "1"
-        if not has_own_table:
+        if not is_of_calls:
             calls_sql = (
                 "live_id IN (SELECT leg.leg_id FROM _calls AS c JOIN _legs AS leg ON leg.call_id = c.id"
                 f" WHERE {calls_sql})"
@@ -310,15 +311,13 @@ def build_export_query(connection: sqlite3.Connection, selection: Selection) -> 
         where = f"{where} AND {calls_sql}"
         values |= bound_values
     return ExportQuery(
-        name=preset.name if preset else resource.table,
+        name=selection.name,
         columns=columns,
-        table=f'"{resource.table}"' + (" AS c" if has_own_table else ""),
+        table=f'"{resource.table}"' + (" AS c" if is_of_calls else ""),
         where=where,
         order=order,
         # GLOB searches for the backslash first, in a third of the time of instr().
-        nul_condition=preset.nul_condition
-        if preset is not None and has_own_table
-        else f"_doc GLOB '*{_NUL}*'",
+        nul_condition=CALLS_NUL_CONDITION if is_of_calls else f"_doc GLOB '*{_NUL}*'",
         zone=selection.zone,
         local_zone=selection.local_zone,
         record_sql="_doc" if selection.is_raw else None,
@@ -339,41 +338,35 @@ def _add_words(
     return tuple(replace(column, words=words) for column, words in zip(columns, headings, strict=True))
 
 
-def list_derived_columns(
-    connection: sqlite3.Connection, resource: Resource, preset: Preset | None
-) -> Mapping[str, DerivedColumn]:
+def list_derived_columns(connection: sqlite3.Connection, resource: Resource) -> Mapping[str, DerivedColumn]:
     """Return the columns in addition to the record's own fields, by name."""
-    if preset is not None and preset.has_own_table:
-        return {column.name: column for column in preset.derived_columns}
+    if resource is CALLS:
+        return CALL_DERIVED_COLUMNS
     return derive_columns(resource, dictionaries.load_labels(connection, resource))
 
 
 def list_available_columns(
-    connection: sqlite3.Connection,
-    resource: Resource,
-    preset: Preset | None,
-    hidden_fields: frozenset[str],
+    connection: sqlite3.Connection, resource: Resource, hidden_fields: frozenset[str]
 ) -> list[str]:
     """Return the names of all available columns except secrets and `hidden_fields`.
 
     The order is: documented fields, undocumented fields found in records, derived columns, bookkeeping
     columns.
     """
-    has_own_table = preset is not None and preset.has_own_table
     names = [field.name for field in sorted(resource.fields, key=lambda field: not field.documented)]
-    if not has_own_table:
+    if resource is not CALLS:
         sample = browse.sample_fields(connection, resource)
         names += sample.undocumented
         names += sample.undocumented_in_items if item_forms.can_see(resource, hidden_fields) else ()
-    names += list_derived_columns(connection, resource, preset)
-    names += () if has_own_table else BOOKKEEPING_COLUMNS
+    names += list_derived_columns(connection, resource)
+    names += () if resource is CALLS else BOOKKEEPING_COLUMNS
     return [name for name in dict.fromkeys(names) if name not in hidden_fields and not is_secret(name)]
 
 
 def list_headings(connection: sqlite3.Connection, selection: Selection, names: Sequence[str]) -> list[str]:
     """Return the headings of an export with all columns of `names`."""
     binder = selection.query.make_builder(connection)
-    derived_columns = list_derived_columns(connection, selection.resource, selection.preset)
+    derived_columns = list_derived_columns(connection, selection.resource)
     columns = tuple(_build_column(binder, selection, derived_columns, name) for name in names)
     if selection.has_word_headings:
         columns = _add_words(columns, selection, derived_columns)

@@ -20,7 +20,8 @@ from integration.core.calendar_periods import ExportPeriod, find_export_period
 from integration.core.errors import DomainError, QueryError
 from integration.exports.columns import use_one_zone
 from integration.exports.headings import OPERATOR_LABELS, find_label
-from integration.exports.presets import Preset
+from integration.exports.presets import CALL_DERIVED_COLUMNS, Preset
+from integration.mirror.calls.schema import CALLS
 from integration.mirror.page_queries.call_view import CallView, describe_filters
 from integration.mirror.page_queries.history import CallFilter
 from integration.mirror.query import query
@@ -250,7 +251,7 @@ def select_preset(
         preset=preset,
         call_filters=() if preset.call_filter is None else (preset.call_filter,),
     )
-    if preset.has_own_table:
+    if preset.resource is CALLS:
         _check_properties_exist(preset, selection.query, selection.columns)
     return selection
 
@@ -279,10 +280,9 @@ def _check_properties_exist(preset: Preset, parsed_query: Query, columns: tuple[
         ("filter", entry.property) for entry in parsed_query.conditions if isinstance(entry, Condition)
     ]
     requested += [("sort", parsed_query.sort)] if parsed_query.sort else []
-    derived_names = {derived.name for derived in preset.derived_columns}
     for where, name, allowed in (
         *((where, name, fields) for where, name in requested),
-        *(("columns", name, fields | derived_names) for name in columns),
+        *(("columns", name, fields | CALL_DERIVED_COLUMNS.keys()) for name in columns),
     ):
         if name not in allowed:
             raise QueryError(f"{where}: {preset.name} has no property {name[:64]!r}")

@@ -16,6 +16,7 @@ from integration.dashboard.site import formats
 from integration.exports import export_request
 from integration.exports.presets import Preset
 from integration.exports.routes import parse_args
+from integration.mirror.calls.schema import CALLS
 from integration.mirror.page_queries import history
 from integration.mirror.page_queries.call_view import (
     PARAMETERS,
@@ -32,7 +33,7 @@ _DAY = timedelta(days=1)
 
 def accepts_calls(resource: Resource, preset: Preset | None) -> bool:
     """Return whether the export accepts a filter of calls."""
-    return preset is not None and (preset.has_own_table or resource.field("live_id") is not None)
+    return preset is not None and (resource is CALLS or resource.field("live_id") is not None)
 
 
 def read_args(query: MultiDict[str, str], resource: Resource) -> dict[str, str]:

@@ -94,14 +94,14 @@ def show(name: str) -> Response:
     try:
         selection = export_request.build_selection(context, name, args, viewer, person)
         with context.mirror_db.read() as connection:
-            derived_names = list_derived_columns(connection, resource, preset).keys()
+            derived_names = list_derived_columns(connection, resource).keys()
             if not _columns_of(args):
                 defaults = [column.name for column in build_export_query(connection, selection).columns]
                 in_words = use_words(defaults, resource, derived_names)
                 selection = replace(selection, columns=in_words or tuple(defaults))
         preview = _read_preview(selection)
         with context.mirror_db.read() as connection:
-            offered_columns = list_available_columns(connection, resource, preset, hidden_columns)
+            offered_columns = list_available_columns(connection, resource, hidden_columns)
             all_columns = list(
                 dict.fromkeys(
                     [*(item for item in preview.columns if item not in hidden_columns), *offered_columns]

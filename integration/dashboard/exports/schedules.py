@@ -234,7 +234,7 @@ def _render_form(schedule: ExportJob, *, draft: ExportJob | None = None, **value
     resource, preset = export_request.find_export(schedule.export)
     next_delivery = jobs.find_next_due(draft, clock.now())
     next_at = next_delivery.due_at.astimezone(ZoneInfo(draft.zone))
-    is_call_export = preset is not None and (preset.has_own_table or resource.field("live_id") is not None)
+    is_call_export = export_filter.accepts_calls(resource, preset)
     return layout.render_page(
         "exports",
         "export_schedule.html",
