@@ -152,6 +152,17 @@ def test_missed_call_is_notified_once_and_old_calls_never(app, watch):
     assert len(log(app)) == 2
 
 
+def test_a_call_that_is_missed_in_quiet_hours_is_notified_in_the_morning(app, watch):
+    add(app, "missed_call", quiet_from="22:00", quiet_to="07:00")
+    app.clock.freeze("2026-11-26 23:30:00")
+    app.call(1, ago(60), outcome="missed")
+    watch.run()
+    assert log(app) == []
+    app.clock.freeze("2026-11-27 07:01:00")
+    watch.run()
+    assert [kind for kind, _ in log(app)] == ["alert"]
+
+
 def test_silence_of_webhooks_is_measured_from_the_start_of_the_hours(app, watch):
     add(app, "silent_webhooks", 30)
     watch.run()

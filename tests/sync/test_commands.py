@@ -73,6 +73,8 @@ def test_a_second_sync_reads_only_new_records_unless_full_is_requested(simulated
 
 
 def test_a_sync_of_named_collections_downloads_only_their_files(simulated, sync):
+    sync(resources=["cdrs"], files=False)
+    assert simulated.rows("SELECT DISTINCT collection FROM _below") == [("cdrs",)], "their notes"
     result = sync(resources=["/cdrs", "cdr", "sms"])
     assert [row["collection"] for row in result["rows"]] == ["cdrs", "sms"]
     assert result["files"] is None
