@@ -112,15 +112,6 @@ def test_every_total_opens_the_calls_that_it_counts(app):
         assert len(call_ids(client.get(unescape(href)))) == int(count), href
 
 
-def test_bars_of_days_can_be_dragged_and_bars_of_hours_cannot(app):
-    client = app.log_in()
-    assert (
-        'data-url="/calls?outcome=missed"'
-        in client.get("/calls?range=last-month&outcome=missed&to=2026-11-20").text
-    )
-    assert "data-url" not in client.get("/calls?range=today").text
-
-
 def test_a_jump_shows_the_calls_up_to_the_end_of_a_day(app):
     client = app.log_in()
     answer = client.get("/calls?on=2026-11-16")

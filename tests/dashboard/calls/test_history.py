@@ -53,14 +53,6 @@ def test_a_number_with_the_same_last_digits_is_not_found(app, client):
     assert call_ids(client.get("/calls?q=442079460123")) == [1, 4]
 
 
-def test_a_fragment_with_more_matches_than_the_index_limit_finds_all_calls(app, client, monkeypatch):
-    monkeypatch.setattr("integration.mirror.page_queries.history.MAX_INDEXED_MATCHES", 2)
-    for number in range(1, 6):
-        app.call(number, ago(hours=number), party_name=f"Common {number}")
-    assert call_ids(client.get("/calls?q=common")) == [1, 2, 3, 4, 5]
-    assert call_ids(client.get("/calls?q=ommon+3")) == [3]
-
-
 def test_special_characters_of_the_search_engine_are_searched_as_text(searched):
     for odd in ('"', "%", "_", "' OR 1=1", "a AND", "*", "NEAR(", "\\", "----", "(...)", "🦊"):
         assert call_ids(searched.get(f"/calls?q={quote(odd)}")) == [], odd

@@ -73,16 +73,6 @@ def test_the_rows_of_each_table_add_up_to_its_total(report):
     assert {name: table(report, name) for name in TABLES} == TABLES
 
 
-def test_persons_are_in_the_order_of_the_bars(app):
-    for key, name in ((1, "Ann"), (2, "Ben")):
-        app.put("users", {"id": key, "first_name": name, "last_name": "Example"})
-    calls = [(1, "out"), (1, "out"), (1, "out"), (2, "in"), (2, "in"), (1, "in")]
-    for number, (user, direction) in enumerate(calls, 1):
-        app.call(number, "2026-11-20 09:00:00", direction=direction, talk_seconds=60, user_id=user)
-    rows = table(app.log_in().get("/reports?range=today").text, "person")
-    assert [row[:3] for row in rows[:2]] == [["Ben Example", "2", "0"], ["Ann Example", "1", "3"]]
-
-
 def test_calls_today_on_live_are_the_calls_of_the_report(app, report):
     shown = re.search(r'data-figure="today"><a href="([^"]+)">(\d+)', app.log_in(ERIN).get("/").text)
     assert shown[2] == "5"

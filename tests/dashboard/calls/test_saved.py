@@ -60,26 +60,19 @@ def test_hidden_columns_are_stored_per_user(app, client):
     assert "1.25" in text(client.get("/calls")), "a form without columns changes none"
 
 
-def test_calls_are_found_by_note(app, client):
-    for number in (1, 2):
-        app.call(number, ago(60 * number))
-    app.app_db.write(lambda tx: notes.add_note(tx, 1, "ann@example.com", "Wants the BLUE kettle"))
-    page = client.get("/calls?q=blue+kettle")
-    assert call_ids(page) == [1]
-    assert "Wants the <mark>BLUE kettle</mark>" in page.text
-    assert "1 call" in text(client.get("/calls?q=kettle"))
-
-
-def test_calls_are_found_by_transcripts_and_summaries_that_arrive_later(app, client):
+def test_calls_are_found_by_words_of_transcripts_and_notes(app, client):
     app.call(1, ago(60), recordings=1)
     app.call(2, ago(90), voicemails=1)
+    app.call(3, ago(120))
     app.leg(1)
     app.leg(20, call_id=2)
     app.insert("monitors", id=900, live_id=1, transcript="About the ümbrella stand")
     app.insert("voicemessages", id=800, live_id=20, transcript="Please keep an umbrella")
+    app.app_db.write(lambda tx: notes.add_note(tx, 3, "ann@example.com", "Wants the BLUE umbrella"))
     page = client.get("/calls?q=Umbrella")
-    assert call_ids(page) == [1, 2]
+    assert call_ids(page) == [1, 2, 3]
     assert "Please keep an <mark>umbrella</mark>" in page.text
+    assert "Wants the <mark>BLUE umbrella</mark>" in client.get("/calls?q=blue+umbrella").text
 
 
 def test_the_destination_text_of_an_outbound_call_is_no_party_name(app, client):
