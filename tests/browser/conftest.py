@@ -5,6 +5,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
+from integration.live.hub import HubClosed
 from tests.support.application import TestApp, running_app
 from tests.support.harness import NOWHERE, wait_for
 from tests.support.people import Member
@@ -54,7 +55,7 @@ def cut_streams(app, monkeypatch):
 
     def cut() -> None:
         for subscription in subscriptions:
-            subscription.close()
+            subscription.end(HubClosed)
 
     return cut
 
