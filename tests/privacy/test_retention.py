@@ -117,7 +117,8 @@ def test_the_limit_is_the_start_of_a_day(make_retention, monkeypatch):
     app.store("sms", 1, 0, created_at=clock.utc_text(midnight - timedelta(days=1)))
     app.store("sms", 2, 0, created_at=clock.utc_text(midnight - timedelta(days=1, seconds=1)))
     app.job.run()
-    assert app.ids("sms") == [1]
+    app.store("sms", 3, 0, late=True, created_at=clock.utc_text(midnight - timedelta(days=1)))
+    assert app.ids("sms") == [1, 3]
 
 
 def test_an_old_call_is_deleted_with_its_legs_events_and_ids(make_retention):

@@ -176,6 +176,8 @@ def test_item_closes_when_a_later_call_of_the_party_is_answered(callback_list: C
     ]
     callback_list.apply(missed(104, 300))
     assert callback_list.items("state", "attempts") == [("open", 1), ("closed", 1)]
+    callback_list.apply(answered(106, 400, src=OTHER), missed(105, 400, src=OTHER))
+    assert "+447700900102" not in callback_list.open(), "reached in the same second"
 
 
 def test_outbound_call_closes_the_item_only_after_enough_talk_time(callback_list: CallbackList) -> None:
