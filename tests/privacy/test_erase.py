@@ -168,10 +168,11 @@ def test_sync_webhooks_and_downloads_do_not_store_erased_data(erased: FilledData
                 product.context.settings.calls.callback_seconds,
             )
             notes = f'[{{"text":"Ann Example, {THEIRS}"}}]'
-            for key in (1, 3):
+            # Of a record with the number, every note is one about the person.
+            for key, doc in ((1, '[{"text":"Ann Example rang"}]'), (3, notes)):
                 product.context.mirror_db.write(
-                    lambda tx, key=key, notes=notes: subresources.store(
-                        tx, "cdrs", key, "notes", notes, clock.utc_text()
+                    lambda tx, key=key, doc=doc: subresources.store(
+                        tx, "cdrs", key, "notes", doc, clock.utc_text()
                     )
                 )
             product.context.mirror_db.write(
