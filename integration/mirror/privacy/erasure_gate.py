@@ -275,4 +275,4 @@ class ErasureGate:
         return row is not None and f'"{ERASED}"' in row[0]
 
     def _filter_response(self, body: bytes) -> bytes | None:
-        return None if self._finder.contains_number_in_bytes(body) else body
+        return None if self and self._finder.contains_number_in_bytes(body) else body
