@@ -190,7 +190,7 @@ def verify_completeness(
     incomplete = [
         collection_result["collection"]
         for collection_result in collection_results
-        if not _is_complete(collection_result)
+        if not collection_result["complete"]
     ]
     days = sum(collection_result["days"] for collection_result in collection_results)
     summary = (
@@ -254,7 +254,7 @@ def _describe_coverage(collection_result: dict[str, Any], every_day: bool) -> di
         "days": collection_result["days"],
         "equal_days": collection_result["agree"],
         "fetched": collection_result["came"],
-        "complete": _is_complete(collection_result),
+        "complete": collection_result["complete"],
         "is_refused": bool(collection_result["off"]),
         "held_deletions": collection_result["held"],
         "error": collection_result["error"],
@@ -284,12 +284,6 @@ def _format_cells(collection_result: dict[str, Any]) -> tuple[str, ...]:
         f"{collection_result['here']:,}",
         *days,
         f"{collection_result['came']:,}",
-    )
-
-
-def _is_complete(collection_result: dict[str, Any]) -> bool:
-    return bool(
-        collection_result["off"] or (collection_result["error"] is None and not collection_result["gaps"])
     )
 
 

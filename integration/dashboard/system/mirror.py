@@ -44,19 +44,18 @@ def verify_completeness() -> Response:
             lambda facts: report_progress(f"/{facts['collection']}", facts["done"] or 0, facts["total"] or 0),
             lambda: True,
         )
-        entries = verify_coverage.verify_completeness(context, {"resources": list(PLAN)}, progress)["proofs"]
-        results = [verify_coverage.CompletenessResult(**entry) for entry in entries]
-        differing = [result for result in results if not result.is_complete]
+        results = verify_coverage.verify_completeness(context, {"resources": list(PLAN)}, progress)["proofs"]
+        differing = [result for result in results if not result["complete"]]
         with context.mirror_db.read() as connection:
             gaps = {one.collection for one in completeness.list_differences(connection) if one.is_gap}
-        rechecks = [result for result in differing if not result.error and result.collection not in gaps]
+        rechecks = [one for one in differing if not one["error"] and one["collection"] not in gaps]
         summary = f"{len(results) - len(differing)} of {len(results)} collections complete"
-        summary += f", {sum(result.days for result in results):,} days compared"
+        summary += f", {sum(result['days'] for result in results):,} days compared"
         for label, found in (
             ("checked again in a minute", rechecks),
             ("incomplete", [result for result in differing if result not in rechecks]),
         ):
-            titles = ", ".join(get_title(get_resource(result.collection)) for result in found)
+            titles = ", ".join(get_title(get_resource(result["collection"])) for result in found)
             summary += f"; {label}: {titles}" if titles else ""
         return summary
 

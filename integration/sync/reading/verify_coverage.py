@@ -8,8 +8,7 @@ verifications found.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from integration.core import clock
@@ -25,69 +24,37 @@ from integration.sync.reading.incremental_sync import run_incremental_sync
 from integration.sync.reading.page_store import Interrupted, Tally, is_unavailable, store_failure
 
 
-@dataclass(slots=True)
-class CompletenessResult:
-    """Result of the verification of one collection.
-
-    `there` is the platform's count of records, `here` that of the mirror. `days` counts the verified UTC
-    days, `agree` the days with equal counts, and `gaps` lists the others, with new differences. `came` counts
-    records that were missing and are stored now. `off` is True if the platform refuses the collection. `held`
-    counts deletions that wait for confirmation. `every` lists all days, if requested.
-    """
-
-    collection: str
-    there: int | None = None
-    here: int = 0
-    days: int = 0
-    agree: int = 0
-    came: int = 0
-    off: bool = False
-    held: int = 0
-    error: str | None = None
-    gaps: list[dict[str, Any]] = field(default_factory=list)
-    every: list[dict[str, Any]] = field(default_factory=list)
-
-    @property
-    def is_complete(self) -> bool:
-        """True if no record is missing.
-
-        A collection that the platform refuses counts as complete.
-        """
-        return self.off or (self.error is None and not self.gaps)
-
-
 @command("completeness.verify")
 def verify_completeness(context: SyncContext, arguments: Arguments, progress: Progress) -> Result:
     """Verify `resources`; with `every_day` list each day.
 
-    The result has `proofs`, a CompletenessResult of each collection, and `complete`, True without gaps and
-    errors.
+    The result has `proofs`, one of `verify_collection` for each collection, and `complete`.
     """
-    results = [CompletenessResult(**finished_results) for finished_results in arguments.get("done", ())]
-    remaining = list(arguments["resources"])
+    results, remaining = [*arguments.get("done", ())], list(arguments["resources"])
     every_day = bool(arguments.get("every_day"))
     while remaining:
         try:
             results.append(verify_collection(context, PLAN[remaining[0]], progress, every_day=every_day))
         except Interrupted as interrupted:
-            finished_results = [asdict(result) for result in results]
-            raise Unfinished({**arguments, "resources": remaining, "done": finished_results}) from interrupted
+            raise Unfinished({**arguments, "resources": remaining, "done": results}) from interrupted
         remaining.pop(0)
     day_counts.report_completeness(context)
-    return {
-        "proofs": [asdict(result) for result in results],
-        "complete": all(result.is_complete for result in results),
-    }
+    return {"proofs": results, "complete": all(one["complete"] for one in results)}
 
 
 def verify_collection(
-    context: SyncContext, policy: Policy, progress: Progress, *, every_day: bool = False
-) -> CompletenessResult:
+    context: SyncContext, policy: Policy, progress: Progress, *, every_day: bool
+) -> dict[str, Any]:
     """Verify one collection against the platform.
 
-    Failures of the platform are part of the result. Raises Interrupted, StorageError.
+    In the result `there` is the platform's count of records, `here` that of the mirror. `days` counts the
+    verified UTC days, `agree` the days with equal counts, and `gaps` lists the others, with new differences.
+    `came` counts records that were missing and are stored now. `off` is True if the platform refuses the
+    collection, which then counts as `complete`, like one without gaps and errors. `held` counts deletions
+    that wait for confirmation. `every` lists all days, if requested. Failures of the platform are part of the
+    result. Raises Interrupted, StorageError.
     """
-    result, verified_days = CompletenessResult(policy.collection), list[str]()
+    verified_days, error, is_refused = list[str](), None, False
 
     def show(done: int, total: int | None) -> None:
         progress(collection=policy.collection, done=done, total=total)
@@ -97,31 +64,49 @@ def verify_collection(
     show(0, None)
     try:
         if policy.kind == "grows":
-            _verify_history(context, policy, tally, result, verified_days)
+            error = _verify_history(context, policy, tally, verified_days)
         elif policy.kind == "live":
             live_poll.poll(context)
         else:
             # A list is small. A full sync, which fails unless the number of records equals the total,
             # verifies more than a count.
             run_full_sync(context, policy, tally)
-    except PlatformError as error:
+    except PlatformError as failure:
         tally.raise_if_cancelled()
-        result.error, result.off = str(error), is_unavailable(error)
-        store_failure(context, policy, error)
-    result.came, result.days = tally.inserted, len(verified_days)
-    _add_stored_state(context, policy, result, verified_days, every_day)
-    return result
+        error, is_refused = str(failure), is_unavailable(failure)
+        store_failure(context, policy, failure)
+    with context.mirror_db.read() as connection:
+        state = collection_state.get_state(connection, policy.collection)
+        row_count = collection_state.count_rows(connection, policy.resource)
+        gaps = completeness.list_differences(connection, policy.collection)
+        days = completeness.list_days(connection, policy.collection)
+    return {
+        "collection": policy.collection,
+        "there": next((day.total for day in days if day.day == ENTIRE_COLLECTION), state.total),
+        "here": row_count,
+        "days": len(verified_days),
+        "agree": len(set(verified_days) - {gap.day for gap in gaps}),
+        "came": tally.inserted,
+        "off": is_refused,
+        "complete": is_refused or (error is None and not gaps),
+        "held": state.held or 0,
+        "error": error,
+        "gaps": [asdict(gap) for gap in gaps],
+        "every": [asdict(day) for day in days if every_day and day.day != ENTIRE_COLLECTION],
+    }
 
 
 def _verify_history(
-    context: SyncContext, policy: Policy, tally: Tally, result: CompletenessResult, verified_days: list[str]
-) -> None:
-    """Verify a history; append to `verified_days` the days whose counts were compared."""
+    context: SyncContext, policy: Policy, tally: Tally, verified_days: list[str]
+) -> str | None:
+    """Verify a history; append to `verified_days` the days whose counts were compared.
+
+    Returns the reason if it cannot be verified.
+    """
     with context.mirror_db.read() as connection:
         completed_at = collection_state.get_state(connection, policy.collection).complete_at
     if completed_at is None:
-        result.error = "the initial sync is not complete; run or resume it with `switchroom sync`"
-        return
+        return "the initial sync is not complete; run or resume it with `switchroom sync`"
     # Records created since the last incremental sync are not a gap.
     run_incremental_sync(
         context, policy, replace(tally, show_progress=lambda _done, _total: None, changed_keys=[])
@@ -141,26 +126,4 @@ def _verify_history(
             context, policy, [day.day for day in gaps if day.day != ENTIRE_COLLECTION], tally
         )
         day_counts.verify_total(context, policy)
-
-
-def _add_stored_state(
-    context: SyncContext,
-    policy: Policy,
-    result: CompletenessResult,
-    verified_days: Sequence[str],
-    every_day: bool,
-) -> None:
-    """Add the stored counts, gaps and days to `result`."""
-    with context.mirror_db.read() as connection:
-        state = collection_state.get_state(connection, policy.collection)
-        result.here = collection_state.count_rows(connection, policy.resource)
-        gaps = completeness.list_differences(connection, policy.collection)
-        days = completeness.list_days(connection, policy.collection)
-    result.there, result.held = state.total, state.held or 0
-    collection_count = next((day for day in days if day.day == ENTIRE_COLLECTION), None)
-    if collection_count is not None:
-        result.there = collection_count.total
-    result.gaps = [asdict(gap) for gap in gaps]
-    result.agree = len(set(verified_days) - {gap.day for gap in gaps})
-    if every_day:
-        result.every = [asdict(day) for day in days if day.day != ENTIRE_COLLECTION]
+    return None

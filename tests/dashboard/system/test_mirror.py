@@ -143,9 +143,12 @@ def test_a_verification_is_started_by_an_administrator_and_shows_its_result(app,
         progress(collection=policy.collection, done=3, total=9)
         error = "away" if policy.collection == "sms" else None
         gaps = [{"day": "2026-11-18"}] if policy.collection == "cdrs" else []
-        return verify_coverage.CompletenessResult(
-            policy.collection, days=9 * (policy.collection == "cdrs"), error=error, gaps=gaps
-        )
+        return {
+            "collection": policy.collection,
+            "days": 9 * (policy.collection == "cdrs"),
+            "error": error,
+            "complete": not error and not gaps,
+        }
 
     monkeypatch.setattr(verify_coverage, "verify_collection", verify_collection)
     app.mirror_db.write(lambda tx: completeness.save_day(tx, "cdrs", "2026-11-18", 7, 6))
