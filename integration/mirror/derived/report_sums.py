@@ -131,17 +131,11 @@ def read_missed(
     connection: sqlite3.Connection, first: date, last: date, rules: CountingRules, today: date
 ) -> MissedSums:
     """Return the missed calls from `first` to `last`, both included."""
+    direct_days, spans = _list_direct_spans(connection, first, last, rules, today, days_after=REACHED_DAYS)
     sums = MissedSums()
-    later = _list_direct_days(connection, first, last + timedelta(days=REACHED_DAYS), rules, today)
-    spans = [(first, last)]
-    if later is not None:
-        direct_days = {day for day in _list_days_before(later) if first <= day <= last}
-        spans = list(clock.merge_days(direct_days))
-        if len(spans) > MAX_DIRECT_SPANS:
-            spans = [(first, last)]
-        else:
-            days = [day for day in clock.iterate_days(first, last) if day not in direct_days]
-            missed_calls.add_stored(sums, connection, _list_labels(days))
+    if spans != [(first, last)]:
+        days = [day for day in clock.iterate_days(first, last) if day not in direct_days]
+        missed_calls.add_stored(sums, connection, _list_labels(days))
     for begin, end in spans:
         span = _make_span(begin, end, rules)
         missed_calls.add_missed_calls(sums, connection, span.since, span.until, rules)
@@ -164,14 +158,25 @@ def _list_direct_days(
 
 
 def _list_direct_spans(
-    connection: sqlite3.Connection, first: date, last: date, rules: CountingRules, today: date
+    connection: sqlite3.Connection,
+    first: date,
+    last: date,
+    rules: CountingRules,
+    today: date,
+    *,
+    days_after: int = 0,
 ) -> tuple[set[date], list[tuple[date, date]]]:
-    """Return the days that are read from the calls, and their ranges."""
-    direct_days = _list_direct_days(connection, first, last, rules, today)
-    spans = [] if direct_days is None else list(clock.merge_days(direct_days))
-    if direct_days is None or len(spans) > MAX_DIRECT_SPANS:
+    """Return the days that are read from the calls, and their ranges.
+
+    `days_after`: days on whose calls the figures of a day depend too.
+    """
+    direct_days = _list_direct_days(connection, first, last + timedelta(days=days_after), rules, today)
+    if direct_days is None:
         return set(), [(first, last)]
-    return direct_days, spans
+    if days_after:
+        direct_days = {day for day in _list_days_before(direct_days) if first <= day <= last}
+    spans = list(clock.merge_days(direct_days))
+    return (set(), [(first, last)]) if len(spans) > MAX_DIRECT_SPANS else (direct_days, spans)
 
 
 def _list_days_before(days: Iterable[date]) -> set[date]:

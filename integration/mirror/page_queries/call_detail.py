@@ -173,13 +173,5 @@ def _find_user(connection: sqlite3.Connection, sql: str, record_id: int) -> tupl
 
 
 def _fetch_for_ids(connection: sqlite3.Connection, sql: str, ids: Sequence[int]) -> list[sqlite3.Row]:
-    """Return the rows for a list of ids.
-
-    Each `{}` or `{0}` in `sql` is replaced by the placeholders.
-    """
-    if not ids:
-        return []
-    placeholders = ", ".join(f"?{n}" for n in range(1, len(ids) + 1))
-    return connection.execute(
-        sql.replace("{}", placeholders).replace("{0}", placeholders), list(ids)
-    ).fetchall()
+    """Return the rows for a list of ids, which replaces each `{}` or `{0}` in `sql`."""
+    return connection.execute(sql.format("SELECT value FROM json_each(?1)"), (id_list(ids),)).fetchall()

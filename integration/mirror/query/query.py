@@ -20,6 +20,7 @@ from integration.mirror.query.filter_sql import SqlBuilder
 from integration.mirror.query.filters import AnyOf, Condition, Search, parse_filter, quote_value
 from integration.mirror.query.functions import register
 from integration.mirror.query.positions import Positions
+from integration.mirror.sync_state.collection_state import count_rows
 
 __all__ = ["MAX_LIMIT", "AnyOf", "Condition", "Query", "parse", "register"]
 
@@ -197,11 +198,10 @@ class Query:
             )
         elif self.conditions or self.search:
             sql = f"SELECT count(*) FROM {table} WHERE {self.build_where(builder)}"
+        elif self.include_missing:
+            sql = f"SELECT count(*) FROM {table}"
         else:
-            # count(*) without WHERE adds up the headers of the leaf pages of an index, and reads no entry.
-            sql = f"SELECT (SELECT count(*) FROM {table})"
-            if not self.include_missing:
-                sql += f" - (SELECT count(*) FROM {table} WHERE _missing_since IS NOT NULL)"
+            return count_rows(connection, self.resource)
         return int(connection.execute(sql, builder.values).fetchone()[0])
 
     def fetch_rows(self, connection: sqlite3.Connection) -> list[sqlite3.Row]:
