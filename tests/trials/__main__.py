@@ -31,7 +31,6 @@ from tests.trials.sync.clocks import Clocks
 from tests.trials.sync.drift import Drift
 from tests.trials.sync.exchanges import Exchanges
 from tests.trials.sync.expired_token import ExpiredToken
-from tests.trials.sync.messages import Messages
 from tests.trials.sync.outage import DayOffline
 from tests.trials.trial import Trial
 from tests.trials.upkeep.backups import Backups
@@ -53,7 +52,6 @@ TRIALS: tuple[type[Trial], ...] = (
     Exchanges,
     Lost,
     Events,
-    Messages,
     DayOffline,
     Files,
     Drift,

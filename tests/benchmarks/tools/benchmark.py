@@ -28,19 +28,6 @@ class Goal:
 
 
 @dataclass(frozen=True)
-class Spread:
-    """Median, lowest and highest of repeated measurements."""
-
-    median: float
-    low: float
-    high: float
-
-    def describe(self) -> str:
-        text = f"{format_number(self.median)} ({format_number(self.low)}–{format_number(self.high)})"
-        return text if self.low != self.high else format_number(self.median)
-
-
-@dataclass(frozen=True)
 class Figure:
     """Measurements of the product and its peers in one unit, one of each in every round."""
 
@@ -52,23 +39,22 @@ class Figure:
     size: int | None = None
     """Number of records, None if the figure has none."""
 
-    def spread(self) -> Spread:
-        return make_spread(self.values)
-
-    def ratio(self, peer: str) -> Spread:
+    def list_ratios(self, peer: str) -> list[float]:
         """Return the product's measurements divided by those of a peer in the same round."""
-        return make_spread([a / b for a, b in zip(self.values, self.peers[peer], strict=True)])
+        return [a / b for a, b in zip(self.values, self.peers[peer], strict=True)]
 
     def compare(self, goal: Goal) -> bool | None:
         """Return whether a goal is met, None if its peer is missing."""
         if goal.peer is None:
-            return goal.is_met(self.spread().median)
-        return goal.is_met(self.ratio(goal.peer).median) if goal.peer in self.peers else None
+            return goal.is_met(statistics.median(self.values))
+        return (
+            goal.is_met(statistics.median(self.list_ratios(goal.peer))) if goal.peer in self.peers else None
+        )
 
     def describe(self) -> str:
         """Return a row of a Markdown table."""
         peers = [
-            f"{peer}: {make_spread(values).describe()}, ratio {self.ratio(peer).describe()}"
+            f"{peer}: {describe_values(values)}, ratio {describe_values(self.list_ratios(peer))}"
             for peer, values in self.peers.items()
         ]
         verdicts = {True: "met", False: "**missed**", None: "not compared"}
@@ -77,7 +63,7 @@ class Figure:
         cells = (
             f"{self.name}, {self.unit}",
             size,
-            self.spread().describe(),
+            describe_values(self.values),
             "<br>".join(peers),
             "<br>".join(goals),
         )
@@ -141,8 +127,10 @@ def make_figure(name: str, unit: str, found: Mapping[str, Sequence[float]], **de
     return Figure(name, unit, found[PRODUCT], peers, **details)
 
 
-def make_spread(values: Sequence[float]) -> Spread:
-    return Spread(statistics.median(values), min(values), max(values))
+def describe_values(values: Sequence[float]) -> str:
+    """Return the median, and the lowest and highest of repeated measurements."""
+    median, low, high = map(format_number, (statistics.median(values), min(values), max(values)))
+    return f"{median} ({low}–{high})" if low != high else median
 
 
 def format_number(value: float) -> str:

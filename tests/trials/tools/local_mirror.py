@@ -92,8 +92,8 @@ class LocalMirror:
         with self.mirror_db.read() as connection:
             return collection_state.get_state(connection, collection)
 
-    def is_complete(self, *excluded: str) -> bool:
-        names = [name for name, policy in PLAN.items() if policy.kind != "live" and name not in excluded]
+    def is_complete(self) -> bool:
+        names = [name for name, policy in PLAN.items() if policy.kind != "live"]
         return all(self.get_state(name).complete_at for name in names)
 
     def read_keys(self, collection: str, condition: str = "_missing_since IS NULL") -> set[str]:
@@ -107,10 +107,10 @@ class LocalMirror:
     def count_duplicates(self, table: str) -> int:
         return int(self.query(f"SELECT count(*) - count(DISTINCT id) FROM {table}")[0][0])
 
-    def list_differing(self, *collections: str) -> list[str]:
-        """Collections whose keys differ from the platform's: of `collections`, or of all."""
+    def list_differing(self) -> list[str]:
+        """Collections whose keys differ from the platform's."""
         keyed = [name for name, policy in PLAN.items() if policy.resource.key and name not in NOT_COMPARED]
-        return [name for name in collections or keyed if self.read_keys(name) != self.list_keys(name)]
+        return [name for name in keyed if self.read_keys(name) != self.list_keys(name)]
 
     def sync_patiently(self, collection: str, tries: int) -> int:
         """Repeat a full sync until it succeeds. Returns the number of tries."""

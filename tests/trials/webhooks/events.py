@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import random
-import signal
 import sqlite3
 import sys
 import threading
 from collections import Counter
-from contextlib import closing, suppress
+from contextlib import closing
 from itertools import pairwise
 from typing import Any
 
@@ -116,10 +114,7 @@ class Events(Trial):
     def _kill_product(self) -> None:
         worker = self.product.worker
         self.product.kill()
-        if worker is not None:
-            with suppress(ProcessLookupError):
-                os.kill(worker, signal.SIGKILL)
-            wait_for(lambda: not alive(worker), "the end of the worker", 60)
+        wait_for(lambda: worker is None or not alive(worker), "the end of the worker", 60)
 
     def _lose_commits(self) -> None:
         """Replace mirror.db by a copy that was made some calls before."""

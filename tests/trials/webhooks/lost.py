@@ -26,14 +26,14 @@ class Lost(Trial):
     messages with the same text in pairs.
     Checked: all records are stored within five incremental syncs, recordings are archived, no call stays
     live, no call and no message is doubled.
-    Detects: incremental syncs that read no new records.
+    Detects: incremental syncs that read no new records; equal texts that are merged.
     """
 
     name = "lost"
     size_option, size = "--calls", 300
-    bugs, symptoms = ("skip_incremental_sync",), ("is stored within",)
-    short = ("--calls 20 --sms 10 --dropped 0.5 1", "--calls 4 --sms 2 --dropped 1 --seed-bug")
-    promises = ("P7",)
+    bugs, symptoms = ("skip_incremental_sync", "merge_equal_texts"), ("is stored within", "messages, not")
+    short = ("--calls 20 --sms 10 --dropped 0.5 1", "--calls 4 --sms 2 --dropped 0 --seed-bug")
+    promises = ("P7", "P8")
     long = tuple(f"--dropped {share:g}" for share in SHARES)
 
     @classmethod
@@ -98,6 +98,8 @@ class Lost(Trial):
             f"{self.where}: every record is stored within {limit} s, "
             f"not {count_missing()} after {took:.0f} s",
         )
+        messages = query_number(mirror, "SELECT count(*) FROM _messages WHERE text LIKE 'text %'")
+        self.verify(messages == len(texts), f"{self.where}: there are {len(texts)} messages, not {messages}")
         if self.is_seeded:
             return
         listed = ",".join(map(str, monitors)) or "NULL"
@@ -114,8 +116,6 @@ class Lost(Trial):
         legs = ",".join(str(leg) for one in made for leg in one["leg_ids"])
         calls = query_number(mirror, f"SELECT count(DISTINCT call_id) FROM _legs WHERE leg_id IN ({legs})")
         self.verify(calls == len(made), f"{self.where}: there are {len(made)} calls, not {calls}")
-        messages = query_number(mirror, "SELECT count(*) FROM _messages WHERE text LIKE 'text %'")
-        self.verify(messages == len(texts), f"{self.where}: there are {len(texts)} messages, not {messages}")
         self.figures.append(
             f"{self.where}: {len(cdrs)} CDRs, {len(monitors)} recordings, "
             f"{len(texts)} messages after {took:.1f} s"
