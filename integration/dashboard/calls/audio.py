@@ -100,11 +100,9 @@ class MediaView:
         month = find_period("month", self.first_day)
         return month if (month.first_day, month.end_day) == (self.first_day, self.last_day + _DAY) else None
 
-    def month_url(self, month: Period, **changes: str | None) -> str:
+    def month_url(self, month: Period) -> str:
         last_day = month.end_day - _DAY
-        return self.url(
-            **{"range": None, "from": month.first_day.isoformat(), "to": last_day.isoformat(), **changes}
-        )
+        return self.url(**{"range": None, "from": month.first_day.isoformat(), "to": last_day.isoformat()})
 
 
 def _parse_view(path: str) -> MediaView:
