@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import ctypes
 import http.client
-import json
 import os
 import shutil
 import signal
 import socket
 import struct
+import subprocess
 import sys
 import threading
 import zoneinfo
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import timedelta, timezone
 from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import click
@@ -24,17 +26,19 @@ from integration.core import clock, process_lock, tokens
 from integration.core.errors import SwitchroomError
 from integration.maintenance.version_record import RECORD_FILE
 from integration.server import port
-from integration.server.subprocesses import ChildProcess
 from integration.settings.data_dir_secrets import ACCOUNT_FILE, SECRET_FILE, load_webhook_secrets
 from integration.settings.demo_marker import EMAIL, MARKER_FILE
 from integration.settings.model import load
 from integration.settings.sources import PREFIX
 from integration.sqlite.database_files import CREATED_FILE
 
+if TYPE_CHECKING:
+    from integration.simulator.embed import Simulator
+
 ZONE_NAME = "London (demo time)"
 """Time zone of the demo, in which it is morning at the start.
 
-A file in the data folder defines it. The processes of the demo find it by PYTHONTZPATH. So pages and headings
+A file in the data folder defines it. `serve` finds it by PYTHONTZPATH. So pages and headings
 have its name without a setting for it.
 """
 FIRST_DATA_SECONDS = 60.0
@@ -42,10 +46,9 @@ FIRST_DATA_SECONDS = 60.0
 
 _DATABASES = ("mirror.db", "inbox.db", "house.db")
 _FOLDERS = ("recordings", "voicemail", "backups", "zoneinfo")
-_START_SECONDS = 60.0
 _SERVE_END_SECONDS = 10.0
-_SIMULATOR_END_SECONDS = 5.0
 _TICK_SECONDS = 0.1
+_PR_SET_PDEATHSIG = 1
 
 
 @click.command(
@@ -88,6 +91,7 @@ def command(
         raise click.UsageError(f"--port: must be from 0 to 65535, not {requested_port}")
     listener = _reserve_port(requested_port)
     # Imported here because `--help` does not need it.
+    from integration.simulator import embed
     from integration.simulator.calls.office_hours import find_morning_offset
 
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"
@@ -97,61 +101,68 @@ def command(
     _print_message(f"It is {clock.now().astimezone(timezone(offset)):%H:%M} in {ZONE_NAME}.")
     with listener, _StopOnSignal() as stop:
         login_lines = f"Dashboard: {url}/\nLogin: {EMAIL}\nPassword: {password}\nOpen: {link}"
-        figures = ("--seed", str(seed), "--cdrs", str(cdrs), "--speed", str(speed))
-        account: tuple[str, ...] = (*figures, "--time-zone", ZONE_NAME, "--office-day")
-        account += ("--assigned-mobiles",) * assigned_mobiles
-        run_demo(data, listener, account, login_lines, stop)
-
-
-def run_demo(
-    data: Path, listener: socket.socket, account: Sequence[str], login_lines: str, stop: threading.Event
-) -> None:
-    """Run simulator and `serve` as child processes until `stop` is set.
-
-    `listener` reserves the port of `serve` until its start. `account`: options of the simulator.
-    `login_lines` are printed when pages have names. Raises SwitchroomError.
-    """
-    dashboard_port = int(listener.getsockname()[1])
-    base_environ = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
-    base_environ["PYTHONTZPATH"] = os.pathsep.join(zoneinfo.TZPATH)
-    children: list[ChildProcess] = []
-    try:
         _print_message("Starting a simulated platform with months of history …")
-        simulator = ChildProcess(
-            "the simulated platform",
-            *("simulator", "--port", "0", *account),
-            environ=base_environ,
+        simulator = embed.start(
+            seed=seed,
+            cdrs=cdrs,
+            speed=speed,
+            time_zone=ZONE_NAME,
+            live=True,
+            office_day=True,
+            assigned_mobiles=assigned_mobiles,
         )
-        children.append(simulator)
-        base_url = simulator.wait_for_line("Simulator: ", _START_SECONDS, stop)
-        environ = base_environ | _build_environment(
-            data,
-            dashboard_port,
-            base_url,
-            user_id=simulator.wait_for_line("User id: ", _START_SECONDS, stop),
-            api_key=simulator.wait_for_line("API key: ", _START_SECONDS, stop),
-        )
-        settings = load(None, environ)
-        _print_message("Starting Switchroom …")
-        listener.close()
-        serve = ChildProcess("`switchroom serve`", "serve", "--quiet", environ=environ)
-        children.append(serve)
-        url = f"http://127.0.0.1:{dashboard_port}"
-        _wait_until(lambda: _is_responding(url), children, stop)
+        try:
+            run_serve(data, listener, simulator, login_lines, stop)
+        finally:
+            simulator.stop()
+
+
+def run_serve(
+    data: Path, listener: socket.socket, simulator: Simulator, login_lines: str, stop: threading.Event
+) -> None:
+    """Run `serve` as a child process until `stop` is set.
+
+    `listener` reserves the port of `serve` until its start. `login_lines` are printed when pages have names.
+    Raises SwitchroomError.
+    """
+    environ = _build_environment(data, listener.getsockname()[1], simulator)
+    settings = load(None, environ)
+    url = f"http://127.0.0.1:{settings.server.port}"
+    _print_message("Starting Switchroom …")
+    listener.close()
+    # In a session of its own: Ctrl-C reaches only this process, which stops `serve`.
+    serve = subprocess.Popen(
+        [sys.executable, "-m", "integration", "serve", "--quiet"],
+        env=environ,
+        stdin=subprocess.DEVNULL,
+        start_new_session=True,
+        preexec_fn=_end_with_parent,
+    )
+    try:
+        _wait_until(lambda: _is_responding(url), serve, stop)
         if stop.is_set():
             return
-        _register_webhook(base_url, f"{url}/webhooks/{load_webhook_secrets(settings)[0]}")
+        simulator.context.webhook_sender.url = f"{url}/webhooks/{load_webhook_secrets(settings)[0]}"
+        simulator.context.traffic_generator.schedule_first_calls()
         _print_message("Reading people, numbers and contacts …")
         deadline = clock.monotonic() + FIRST_DATA_SECONDS
-        _wait_until(lambda: _has_first_data(data) or clock.monotonic() > deadline, children, stop)
+        _wait_until(lambda: _has_first_data(data) or clock.monotonic() > deadline, serve, stop)
         print(login_lines, flush=True)
         _print_message("Press Ctrl-C to stop.")
-        _wait_until(lambda: False, children, stop)
+        _wait_until(lambda: False, serve, stop)
     finally:
-        for child, seconds in reversed(
-            list(zip(children, (_SIMULATOR_END_SECONDS, _SERVE_END_SECONDS), strict=False))
-        ):
-            child.stop(seconds)
+        serve.terminate()
+        try:
+            serve.wait(_SERVE_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            serve.kill()
+            serve.wait()
+
+
+def _end_with_parent() -> None:
+    """Let the kernel send SIGTERM to this process if its parent is killed."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def prepare_data_dir(data: Path, url: str) -> tuple[str, str]:
@@ -237,15 +248,17 @@ def _reserve_port(requested_port: int) -> socket.socket:
         raise SwitchroomError(str(error).replace("server.port", "--port")) from error
 
 
-def _build_environment(
-    data: Path, dashboard_port: int, base_url: str, *, user_id: str, api_key: str
-) -> dict[str, str]:
-    return {
+def _build_environment(data: Path, dashboard_port: int, simulator: Simulator) -> dict[str, str]:
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
+    root = str(Path(__file__).parents[2])
+    return inherited | {
+        "PYTHONPATH": os.pathsep.join([root, *filter(None, [inherited.get("PYTHONPATH")])]),
+        "PYTHONTZPATH": os.pathsep.join(zoneinfo.TZPATH),
         # Ignore a config.toml in the working directory: it belongs to a real account.
         "SWITCHROOM_CONFIG": os.devnull,
-        "SWITCHROOM_PLATFORM__BASE_URL": base_url,
-        "SWITCHROOM_PLATFORM__USER_ID": user_id,
-        "SWITCHROOM_PLATFORM__API_KEY": api_key,
+        "SWITCHROOM_PLATFORM__BASE_URL": simulator.url,
+        "SWITCHROOM_PLATFORM__USER_ID": str(simulator.admin.id),
+        "SWITCHROOM_PLATFORM__API_KEY": simulator.admin.api_key,
         "SWITCHROOM_SERVER__PORT": str(dashboard_port),
         "SWITCHROOM_STORAGE__DATA_DIR": str(data.absolute()),
         # What a simulated platform causes is no news for the visitor of a demo.
@@ -280,49 +293,31 @@ def _add_login(data: Path, password: str, url: str) -> str:
         app_db.close()
 
 
-def _register_webhook(base_url: str, url: str) -> None:
-    """Set the webhook URL of the simulated platform."""
-    status, response_text = _send_request(base_url, "POST", "/_simulator/webhook", json.dumps({"url": url}))
-    if status >= 300:
-        raise SwitchroomError(
-            f"The simulated platform refused the webhook URL with status {status}: {response_text}"
-        )
-
-
-def _send_request(base_url: str, method: str, path: str, body: str | None = None) -> tuple[int, str]:
-    connection = http.client.HTTPConnection(urlsplit(base_url).netloc, timeout=10)
+def _is_responding(url: str) -> bool:
+    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=10)
     try:
-        connection.request(method, path, body, {"Content-Type": "application/json"} if body else {})
-        response = connection.getresponse()
-        return response.status, response.read().decode("utf-8", "replace")[:500]
+        connection.request("GET", "/login")
+        return connection.getresponse().status == 200
+    except (OSError, http.client.HTTPException):
+        return False
     finally:
         connection.close()
 
 
-def _is_responding(url: str) -> bool:
-    try:
-        return _send_request(url, "GET", "/login")[0] == 200
-    except (OSError, http.client.HTTPException):
-        return False
-
-
-def _wait_until(is_done: Callable[[], bool], children: list[ChildProcess], stop: threading.Event) -> None:
-    """Wait for `is_done()` or `stop`. Raises SwitchroomError if one of `children` ends."""
+def _wait_until(is_done: Callable[[], bool], serve: subprocess.Popen[bytes], stop: threading.Event) -> None:
+    """Wait for `is_done()` or `stop`. Raises SwitchroomError if `serve` ends."""
     while not stop.wait(_TICK_SECONDS):
-        for child in children:
-            if child.exit_status is not None:
-                raise SwitchroomError(
-                    f"The demo stops because {child.name} ended with status {child.exit_status}."
-                )
+        if (status := serve.poll()) is not None:
+            raise SwitchroomError(
+                f"The demo stops because `switchroom serve` ended with status {status}. The lines above show"
+                " the reason."
+            )
         if is_done():
             return
 
 
 class _StopOnSignal:
-    """Set an event on SIGTERM and SIGINT.
-
-    The child processes can then be stopped in order.
-    """
+    """Set an event on SIGTERM and SIGINT, so that `serve` can be stopped first."""
 
     def __enter__(self) -> threading.Event:
         event = threading.Event()

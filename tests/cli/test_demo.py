@@ -40,7 +40,7 @@ def read_login(demo: Running) -> tuple[str, str, str]:
 
 
 def list_processes(demo: Running) -> list[int]:
-    """Return the process ids of simulator, supervisor and worker."""
+    """Return the process ids of supervisor and worker."""
     found = children(demo.pid)
     return found + [grandchild for child in found for grandchild in children(child)]
 
@@ -91,7 +91,7 @@ def test_the_demo_prints_a_valid_login_shows_live_calls_and_ends_all_its_process
     assert second.ended() == 1
     assert "demo-data is in use by `switchroom serve`" in second.err[-1]
     processes = list_processes(demo)
-    assert len(processes) == 3
+    assert len(processes) == 2
     demo.signal(signal.SIGINT)
     assert demo.ended() == 0
     assert not any(alive(pid) for pid in processes)
@@ -152,13 +152,13 @@ def test_a_second_start_deletes_the_data(tmp_path: Path) -> None:
 
 
 @pytest.mark.exhaustive
-def test_the_demo_stops_with_an_error_when_the_simulator_ends(demo: Running) -> None:
+def test_the_demo_stops_with_an_error_when_serve_ends(demo: Running) -> None:
     read_login(demo)
-    simulator, *others = list_processes(demo)
-    os.kill(simulator, signal.SIGKILL)
+    serve, worker = list_processes(demo)
+    os.kill(serve, signal.SIGKILL)
     assert demo.ended() == 1
-    assert demo.err[-1] == "switchroom: The demo stops because the simulated platform ended with status -9."
-    assert not any(alive(pid) for pid in others)
+    assert "`switchroom serve` ended with status -9" in demo.err[-1]
+    wait_for(lambda: not alive(worker), "end of the worker")
 
 
 @pytest.mark.exhaustive
