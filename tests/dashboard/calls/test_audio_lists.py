@@ -7,7 +7,6 @@ import re
 import pytest
 
 from integration.core import clock
-from integration.mirror.page_queries import archive_queries
 from integration.mirror.sync_state import scrub_log
 from tests.support.page_text import link, text
 from tests.support.people import BOB, CALLER, CAROL
@@ -36,7 +35,7 @@ def record(app, number: int, at: str, *, file: bool = True, call: int | None = N
 def read_again(app, moment: str, *record_ids: int) -> None:
     """Have the scrub find these files intact at `moment`."""
     app.clock.set(moment)
-    files = [archive_queries.ArchivedFile("recording", number, "", 5, "") for number in record_ids]
+    files = [scrub_log.ArchivedFile("recording", number, "", 5, "") for number in record_ids]
     app.mirror_db.write(lambda tx: scrub_log.mark_intact(tx, files))
 
 
