@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import threading
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import orjson
 from flask import Request
@@ -28,6 +28,7 @@ from integration.core.errors import PlatformError
 from integration.outbound.exchange import PlatformResponse
 from integration.platform_api.budget import INTERACTIVE
 from integration.platform_api.client import Platform
+from integration.platform_api.login import Credentials
 from integration.settings.model import Settings
 from integration.sqlite.database import Database
 
@@ -64,13 +65,13 @@ It is limited because every login creates another token.
 class Caller:
     """Authenticated client of the facade.
 
-    `credentials` (user, secret, header kind) are forwarded to the platform; None: use the configured account.
+    `credentials` are forwarded to the platform; None: use the configured account.
     Only reads of administrators and of local keys are served from the mirror.
     """
 
     name: str
     key: Key | None = None
-    credentials: tuple[str, str, str] | None = None
+    credentials: Credentials | None = None
     is_administrator: bool = False
 
     @property
@@ -96,11 +97,10 @@ class PresentedCredentials:
 
     user: str | None
     secret: str
-    kind: str
+    kind: Literal["basic", "token"]
 
-    @property
-    def as_tuple(self) -> tuple[str, str, str]:
-        return (self.user or "", self.secret, self.kind)
+    def for_platform(self) -> Credentials:
+        return Credentials(self.user or "", self.secret, self.kind)
 
 
 class Authenticator:
@@ -150,7 +150,7 @@ class Authenticator:
         self._record_use(presented.secret)
         return Caller(
             f"platform user {cached.user_id or cached.user_part or '?'}",
-            credentials=presented.as_tuple,
+            credentials=presented.for_platform(),
             is_administrator=bool(cached.administrator),
         )
 
@@ -309,7 +309,7 @@ class Authenticator:
         response = self._platform.get(
             path,
             priority=INTERACTIVE,
-            credentials=presented.as_tuple,
+            credentials=presented.for_platform(),
             tries=1,
             check=False,
             seconds=CHECK_TIMEOUT_SECONDS,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import orjson
 from flask import Blueprint, Response, request
@@ -48,8 +49,8 @@ def make_blueprint(context: AppContext, places: threading.BoundedSemaphore) -> B
     return blueprint
 
 
-View = Callable[[ApiRequest, bytes], bytes]
-"""Function from a request and its body to the JSON of the response."""
+View = Callable[[ApiRequest, bytes], dict[str, Any]]
+"""Function from a request and its body to the values of the response."""
 
 
 class OwnApi:
@@ -81,7 +82,7 @@ class OwnApi:
         api_request = ApiRequest(self._context, request, caller)
         if method == "POST":
             return self._respond_once(api_request, view)
-        return build_response(view(api_request, b""), headers=api_request.response_headers)
+        return build_response(orjson.dumps(view(api_request, b"")), headers=api_request.response_headers)
 
     def _respond_once(self, api_request: ApiRequest, view: View) -> Response:
         """Respond to a POST, at most once for an Idempotency-Key of the client (docs/facade.md)."""
@@ -91,13 +92,13 @@ class OwnApi:
         request.max_content_length = MAX_BODY_BYTES
         body, key = request.get_data(cache=False), request.headers.get("Idempotency-Key")
         if key is None:
-            return build_response(view(api_request, body))
+            return build_response(orjson.dumps(view(api_request, body)))
         app_db, who = self._context.app_db, api_request.caller.name
         earlier = write_log.claim_key(app_db, who, key, request.method, request.path, body)
         if earlier is not None:
             return build_response(earlier.body or b"", api_requests.check_repeat(earlier))
         try:
-            response_body = view(api_request, body)
+            response_body = orjson.dumps(view(api_request, body))
         except ApiError:
             # Refused, nothing changed. After another error the action may be stored: the key stays claimed.
             write_log.release_key(app_db, who, key)
@@ -110,21 +111,17 @@ class OwnApi:
         number = parse_id(segments[1]) if len(segments) > 1 else None
         match segments:
             case ["calls"]:
-                return "GET", lambda api_request, _: orjson.dumps(calls.list_calls(api_request))
+                return "GET", lambda api_request, _: calls.list_calls(api_request)
             case ["calls", _] if number is not None:
-                return "GET", lambda api_request, _: orjson.dumps(calls.read_call(api_request, number))
+                return "GET", lambda api_request, _: calls.read_call(api_request, number)
             case ["missed"]:
-                return "GET", lambda api_request, _: orjson.dumps(missed.list_items(api_request))
+                return "GET", lambda api_request, _: missed.list_items(api_request)
             case ["missed", _, action] if number is not None and action in missed.ACTIONS:
-                return "POST", lambda api_request, body: orjson.dumps(
-                    missed.change_item(api_request, number, action, body)
-                )
+                return "POST", lambda api_request, body: missed.change_item(api_request, number, action, body)
             case ["events"]:
-                return "GET", lambda api_request, _: orjson.dumps(
-                    self._event_readers.list_events(api_request)
-                )
+                return "GET", lambda api_request, _: self._event_readers.list_events(api_request)
             case ["reports", period]:
-                return "GET", lambda api_request, _: orjson.dumps(reports.read_report(api_request, period))
+                return "GET", lambda api_request, _: reports.read_report(api_request, period)
         return "GET", None
 
 

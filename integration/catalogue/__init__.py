@@ -67,15 +67,6 @@ class UnknownResource(KeyError):
         return str(self.args[0])
 
 
-def _index_resources() -> dict[str, Resource]:
-    by_name: dict[str, Resource] = {}
-    for entry in RESOURCES:
-        for name in {entry.name, entry.collection, entry.table}:
-            if by_name.setdefault(name, entry) is not entry:
-                raise ValueError(f"{name!r} names two resources: {by_name[name].name}, {entry.name}")
-    return by_name
-
-
 def _compile_path(path: str) -> re.Pattern[str]:
     segments = re.split(r"\{([a-z0-9]+)\}", path)
     return re.compile(
@@ -91,8 +82,7 @@ def _compile_path(path: str) -> re.Pattern[str]:
 def _index_routes(operations: tuple[Operation, ...]) -> dict[int, list[_Route]]:
     paths: dict[str, dict[str, Operation]] = {}
     for operation in operations:
-        if paths.setdefault(operation.path, {}).setdefault(operation.method, operation) is not operation:
-            raise ValueError(f"{operation.name} is declared twice")
+        paths.setdefault(operation.path, {})[operation.method] = operation
     routes: dict[int, list[_Route]] = {}
     # Literal segments come before parameters: '{' sorts after every character of a literal.
     for path in sorted(paths, key=lambda path: path.split("/")):
@@ -100,7 +90,7 @@ def _index_routes(operations: tuple[Operation, ...]) -> dict[int, list[_Route]]:
     return routes
 
 
-_BY_NAME = _index_resources()
+_BY_NAME = {name: row for row in RESOURCES for name in (row.name, row.collection, row.table)}
 _ROUTES = _index_routes(OPERATIONS)
 _UNDOCUMENTED_ROUTES = _index_routes(UNDOCUMENTED_OPERATIONS)
 

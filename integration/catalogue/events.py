@@ -17,21 +17,12 @@ EventKind = Literal["call", "sms", "recording"]
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Type of webhook.
-
-    `name_field`: field of the body that contains `name`.
-    `documented`: False if only docs/platform.md names the event.
-    """
+    """Type of webhook."""
 
     name: str
     kind: EventKind
     about: str
     fields: tuple[Field, ...]
-    name_field: str = "event_name"
-    documented: bool = True
-
-    def field(self, name: str) -> Field | None:
-        return next((field for field in self.fields if field.name == name), None)
 
 
 NAME_FIELDS = ("event_name", "nome_do_evento")
@@ -110,7 +101,6 @@ EVENTS: tuple[Event, ...] = (
         "call",
         "A key was pressed; the state of the leg is unchanged.",
         _DTMF_FIELDS,
-        documented=False,
     ),
     Event(
         "sms.recebido",
@@ -121,21 +111,18 @@ EVENTS: tuple[Event, ...] = (
             Field("nome_do_evento", "string", meaning="open_code"),
             Field("texto", "string", "body of the message"),
         ),
-        name_field="nome_do_evento",
     ),
     Event(
         "sms.received",
         "sms",
         "An SMS was received, in the dialect of the English page.",
         (*_SMS_FIELDS, *make_fields("string", "event_name:open_code text:text", documented=False)),
-        documented=False,
     ),
     Event(
         "monitor.audio_ready",
         "recording",
         "A recording can be downloaded.",
         _RECORDING_FIELDS,
-        documented=False,
     ),
 )
 

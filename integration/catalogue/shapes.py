@@ -1,4 +1,4 @@
-"""Data classes of the catalogue: Field, Relation, Resource, Operation. Frozen and validated.
+"""Data classes of the catalogue: Field, Relation, Resource, Operation. Frozen.
 
 They describe the platform only. `sync/plan.py` decides how each collection is synced, `facade/exposure.py`
 how the facade exposes each operation.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 FieldType = Literal["integer", "number", "string", "boolean", "array", "object", "timestamp", "any"]
 Module = Literal[
@@ -91,10 +91,6 @@ Controls format, masking, erasure, schema drift and export columns.
 Audience = Literal["viewer", "agent", "supervisor", "admin"]
 """Lowest dashboard role that can view the records of a collection."""
 
-MEANINGS: frozenset[str] = frozenset(get_args(Meaning))
-
-_FIELD_NAME = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*$")
-_PATH = re.compile(r"^(/([a-z0-9]+|\{[a-z0-9]+\}|\{[a-z]+\}\.[a-z0-9]+|[a-z]+\.[a-z0-9]+))+$")
 _PARAMETER = re.compile(r"\{([a-z0-9]+)\}")
 
 
@@ -121,12 +117,6 @@ class Field:
     meaning: Meaning | None = None
     codes: tuple[str, ...] = ()
     members: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        if self.meaning is not None and self.meaning not in MEANINGS:
-            raise ValueError(f"{self.name}: unknown meaning {self.meaning!r}")
-        if not _FIELD_NAME.match(self.name) or self.name.startswith("__"):
-            raise ValueError(f"invalid field name {self.name!r}")
 
     @property
     def actual_type(self) -> FieldType:
@@ -187,19 +177,6 @@ class Resource:
     user_key: str | None = None
     is_shared: bool = False
 
-    def __post_init__(self) -> None:
-        names = [field.name for field in self.fields]
-        if len(names) != len(set(names)):
-            raise ValueError(f"{self.name}: a field is declared twice")
-        for field_name in (
-            self.key,
-            self.date,
-            self.user_key,
-            *(relation.name for relation in self.relations),
-        ):
-            if field_name is not None and field_name not in names:
-                raise ValueError(f"{self.name}: {field_name!r} is not one of its fields")
-
     @property
     def table(self) -> str:
         """Table of the collection in mirror.db."""
@@ -238,12 +215,6 @@ class Operation:
     body: tuple[Field, ...] | None = None
     is_bulk: bool = False
     is_public: bool = False
-
-    def __post_init__(self) -> None:
-        if not _PATH.match(self.path):
-            raise ValueError(f"invalid path {self.path!r}")
-        if not self.success:
-            raise ValueError(f"{self.method} {self.path}: no success status")
 
     @property
     def parameters(self) -> tuple[str, ...]:

@@ -151,7 +151,7 @@ class Facade:
         policy.check_request(facade_request)
         response = self._dispatch(facade_request)
         if response.status_code == 401 and caller.credentials is not None:
-            self.authenticator.record_refusal(caller.credentials[1])
+            self.authenticator.record_refusal(caller.credentials.secret)
         files.audit_content(facade_request, response)
         return entity_tags.complete(facade_request, response)
 

@@ -90,18 +90,8 @@ def revoke_deleted_token(request: FacadeRequest, response: Response, authenticat
 
 
 def _forward(request: FacadeRequest, body: bytes | None) -> Any:
-    platform = request.context.platform
     try:
-        if request.method == "GET":
-            return platform.get(
-                request.encoded_path,
-                request.query_string or None,
-                priority=INTERACTIVE,
-                credentials=pass_through.NO_CREDENTIALS,
-                tries=1,
-                check=False,
-            )
-        return platform.send(
+        return request.context.platform.send(
             request.method,
             request.encoded_path,
             body,

@@ -22,16 +22,8 @@ _PASSED_HEADERS = ("Content-Disposition", "Location", "Retry-After", "ETag", "La
 _VALIDATORS = ("ETag", "Last-Modified")
 
 
-class NoCredentials(Credentials):
-    """Empty credentials: the request carries neither the configured nor the client's credentials."""
-
-    __slots__ = ()
-
-    def headers(self) -> dict[str, str]:
-        return {}
-
-
-NO_CREDENTIALS = NoCredentials("", "")
+NO_CREDENTIALS = Credentials("", "", "none")
+"""The request carries neither the configured nor the client's credentials."""
 
 
 def fetch(request: FacadeRequest) -> PlatformResponse:
@@ -57,11 +49,15 @@ def fetch_or_raise(request: FacadeRequest) -> PlatformResponse:
     Raises ApiError, for a 5xx as well.
     """
     platform_response = fetch(request)
-    if platform_response.status >= 500:
-        raise to_gateway_error(
-            PlatformError(f"status {platform_response.status}", status=platform_response.status)
-        )
+    _check_status(platform_response)
     return platform_response
+
+
+def _check_status(platform_response: PlatformResponse) -> None:
+    """Raise ApiError for a 5xx."""
+    status = platform_response.status
+    if status >= 500:
+        raise to_gateway_error(PlatformError(f"status {status}", status=status))
 
 
 def relay_response(request: FacadeRequest, platform_response: PlatformResponse) -> Response:
@@ -99,10 +95,8 @@ def forward(request: FacadeRequest) -> Response:
         log.warning("cannot buffer %s in a file, relaying it from memory: %s", request.path, error)
         platform_response = fetch(request)
     if isinstance(platform_response, PlatformResponse):
-        if platform_response.status >= 500 and request.caller.can_read_mirror:
-            raise to_gateway_error(
-                PlatformError(f"status {platform_response.status}", status=platform_response.status)
-            )
+        if request.caller.can_read_mirror:
+            _check_status(platform_response)
         return relay_response(request, platform_response)
 
     def stream_body() -> Iterator[bytes]:

@@ -59,8 +59,8 @@ class Platform:
     """The hosted platform over HTTP. Thread-safe.
 
     `credentials` of each method: None for the configured account; or, to send a request for a client, that
-    client's Credentials or (user, secret, 'basic'|'token'). A client's credentials are never renewed, and a
-    401 for them does not affect the credentials of the configured account.
+    client's Credentials. These are never renewed, and a 401 for them does not affect the credentials of the
+    configured account.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class Platform:
         params: Mapping[str, Any] | str | None = None,
         *,
         priority: Priority = BACKGROUND,
-        credentials: Credentials | tuple[str, str, str] | None = None,
+        credentials: Credentials | None = None,
         tries: int | None = None,
         check: bool = True,
         seconds: float | None = None,
@@ -101,9 +101,9 @@ class Platform:
         PlatformError. Without it any status is returned (the facade passes it on) and only a missing or
         unusable HTTP response raises. `seconds` limits one attempt with its body (default: platform.timeout).
         """
-        client_credentials, target = _to_credentials(credentials), path + paging.format_query_string(params)
+        target = path + paging.format_query_string(params)
         return self._retry(
-            lambda: self._session.request("GET", target, None, priority, client_credentials, check, seconds),
+            lambda: self._session.request("GET", target, None, priority, credentials, check, seconds),
             priority,
             tries,
         )
@@ -116,7 +116,7 @@ class Platform:
         *,
         params: Mapping[str, Any] | str | None = None,
         priority: Priority = INTERACTIVE,
-        credentials: Credentials | tuple[str, str, str] | None = None,
+        credentials: Credentials | None = None,
         check: bool = True,
         seconds: float | None = None,
     ) -> PlatformResponse:
@@ -134,7 +134,7 @@ class Platform:
             path + paging.format_query_string(params),
             content,
             priority,
-            _to_credentials(credentials),
+            credentials,
             check,
             seconds,
         )
@@ -255,7 +255,7 @@ class Platform:
         params: Mapping[str, Any] | str | None = None,
         *,
         folder: Path,
-        credentials: Credentials | tuple[str, str, str] | None = None,
+        credentials: Credentials | None = None,
     ) -> PlatformResponse | PassThroughDownload:
         """GET `path` for a client, without mirroring the response.
 
@@ -264,7 +264,7 @@ class Platform:
 
         Raises PlatformError without a usable response, OSError if the file cannot be stored.
         """
-        client_credentials, target = _to_credentials(credentials), path + paging.format_query_string(params)
+        target = path + paging.format_query_string(params)
 
         def attempt() -> PlatformResponse | PassThroughDownload:
             with ExitStack() as stack:
@@ -273,13 +273,13 @@ class Platform:
                     target,
                     None,
                     INTERACTIVE,
-                    client_credentials,
+                    credentials,
                     PASS_THROUGH_SECONDS,
                     read_timeout=self._read_timeout,
                 )
                 deadline = clock.monotonic() + self._timeout
                 body = stack.enter_context(exchange)
-                self._session.record_status(body.status, body.headers, client_credentials)
+                self._session.record_status(body.status, body.headers, credentials)
                 if body.status != 200 or body.is_json:
                     return read_response(body, deadline)
                 return PassThroughDownload(body, stack.pop_all(), folder)
@@ -369,12 +369,3 @@ def _make_credential_source(
     if settings.email and settings.password:
         return Login(settings.email, settings.password, post)
     return NoCredentials()
-
-
-def _to_credentials(credentials: Credentials | tuple[str, str, str] | None) -> Credentials | None:
-    if credentials is None or isinstance(credentials, Credentials):
-        return credentials
-    user, secret, kind = credentials
-    if kind not in ("basic", "token"):
-        raise ValueError(f"invalid kind of credentials {kind!r}: use 'basic' or 'token'")
-    return Credentials(user, secret, "basic" if kind == "basic" else "token")

@@ -38,18 +38,18 @@ class Credentials:
 
     user: str
     secret: str
-    kind: Literal["both", "basic", "token"] = "both"
+    kind: Literal["both", "basic", "token", "none"] = "both"
 
     def headers(self) -> dict[str, str]:
-        """Return `Authorization` (Basic, as specified), `X-Auth-Token`, or both.
+        """Return `Authorization` (Basic, as specified), `X-Auth-Token`, both or none.
 
         The real platform mainly uses X-Auth-Token (docs/platform.md#2-sign-in).
         """
         result = {}
-        if self.kind != "token":
+        if self.kind in ("both", "basic"):
             pair = f"{self.user}:{self.secret}".encode()
             result["Authorization"] = f"Basic {base64.b64encode(pair).decode()}"
-        if self.kind != "basic":
+        if self.kind in ("both", "token"):
             result["X-Auth-Token"] = self.secret
         return result
 

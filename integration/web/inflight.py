@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from integration.core import clock
+from integration.web.wsgi_bodies import ClosingBody, ObservedInput
 
 
 class InflightRequests:
@@ -29,22 +31,22 @@ class InflightRequests:
         with self._changed:
             self._count += 1
         # Here REMOTE_ADDR is the address of the connection; trusted proxies change it later.
-        request = _Input(environ["wsgi.input"], environ["REMOTE_ADDR"], self._states)
-        environ["wsgi.input"] = request
+        recorder = _StateRecorder(environ["REMOTE_ADDR"], self._states)
+        environ["wsgi.input"] = ObservedInput(environ["wsgi.input"], recorder.reading)
         try:
             body = self._application(environ, start_response)
         except BaseException:
-            self.finish_request()
+            self._finish_request()
             raise
         finally:
-            request.end()
+            recorder.end()
         if isinstance(body, list):
             # Granian writes a list in one piece; a wrapped list would be streamed.
-            self.finish_request()
+            self._finish_request()
             return body
-        return _CountedBody(body, self)
+        return ClosingBody(body, self._finish_request)
 
-    def finish_request(self) -> None:
+    def _finish_request(self) -> None:
         with self._changed:
             self._count -= 1
             self._changed.notify_all()
@@ -79,32 +81,22 @@ class _State(NamedTuple):
     is_reading: bool
 
 
-class _Input:
-    """`wsgi.input`. Its request counts as computed except while it is read."""
+class _StateRecorder:
+    """Records the state of one request. It counts as computed except while its body is read."""
 
-    def __init__(self, body: Any, address: str, states: dict[object, _State]) -> None:
-        self._body = body
+    def __init__(self, address: str, states: dict[object, _State]) -> None:
         self._address = address
         self._states = states
         self._is_ended = False
         self._set_state(is_reading=False)
 
-    def read(self, *size: int) -> bytes:
+    @contextmanager
+    def reading(self) -> Iterator[None]:
         self._set_state(is_reading=True)
         try:
-            return bytes(self._body.read(*size))
+            yield
         finally:
             self._set_state(is_reading=False)
-
-    def readline(self, *size: int) -> bytes:
-        self._set_state(is_reading=True)
-        try:
-            return bytes(self._body.readline(*size))
-        finally:
-            self._set_state(is_reading=False)
-
-    def __iter__(self) -> Iterator[bytes]:
-        return iter(self.readline, b"")
 
     def end(self) -> None:
         self._is_ended = True
@@ -114,32 +106,3 @@ class _Input:
         # A response body can read the request body after the call of the application.
         if not self._is_ended:
             self._states[self] = _State(self._address, clock.monotonic(), is_reading)
-
-
-class _CountedBody:
-    def __init__(self, body: Iterable[bytes], inflight: InflightRequests) -> None:
-        self._body = body
-        self._chunks = iter(body)
-        self._inflight = inflight
-        self._is_closed = False
-
-    def __iter__(self) -> Iterator[bytes]:
-        return self
-
-    def __next__(self) -> bytes:
-        return next(self._chunks)
-
-    def close(self) -> None:
-        """End the request.
-
-        The server calls this after the body, or if the client disconnects (PEP 3333).
-        """
-        if self._is_closed:
-            return
-        self._is_closed = True
-        try:
-            close = getattr(self._body, "close", None)
-            if close is not None:
-                close()
-        finally:
-            self._inflight.finish_request()

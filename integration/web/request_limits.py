@@ -21,6 +21,7 @@ from werkzeug.exceptions import ServiceUnavailable
 from integration.core import clock
 from integration.core.errors import error_body
 from integration.settings.values import find_client_network
+from integration.web.wsgi_bodies import ClosingBody, ObservedInput, close_body
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIEnvironment
@@ -143,7 +144,10 @@ class RequestLimits:
         self._response_slots = WaitingSlots(max_waiting, max_waiting)
 
     def __call__(self, environ: WSGIEnvironment, start_response: Callable[..., Any]) -> Iterable[bytes]:
-        environ["wsgi.input"] = _LimitedInput(environ["wsgi.input"], environ, self._request_slots)
+        # The client address is read with the body: headers of a trusted proxy may change it before.
+        environ["wsgi.input"] = ObservedInput(
+            environ["wsgi.input"], partial(self._request_slots.slot, environ)
+        )
         start_arguments: list[Any] = []
 
         def capture_start(
@@ -162,7 +166,7 @@ class RequestLimits:
             try:
                 content = b"".join(body)
             finally:
-                _close_body(body)
+                close_body(body)
             start_response(*start_arguments)
             # A truncated body is sent as an iterator. The server then closes the connection, so the client
             # detects the truncation.
@@ -170,7 +174,7 @@ class RequestLimits:
         try:
             release = self._response_slots.acquire(environ)
         except ServiceUnavailable:
-            _close_body(body)
+            close_body(body)
             # Without the headers for scripts of other origins they could not read the status.
             kept = [
                 (name, value) for name, value in start_arguments[1] if name.lower().startswith(_KEPT_HEADERS)
@@ -179,62 +183,7 @@ class RequestLimits:
             start_response("503 Service Unavailable", [*kept, *refusal])
             return [orjson.dumps(error_body(_BUSY_MESSAGE))]
         start_response(*start_arguments)
-        return _LimitedBody(body, release)
-
-
-class _LimitedInput:
-    """Limited `wsgi.input`.
-
-    The client address is read when the body is read, because a trusted proxy's headers may change it before.
-    """
-
-    def __init__(self, body: Any, environ: WSGIEnvironment, slots: WaitingSlots) -> None:
-        self._body = body
-        self._environ = environ
-        self._slots = slots
-
-    def read(self, size: int = -1) -> bytes:
-        with self._slots.slot(self._environ):
-            return bytes(self._body.read(size))
-
-    def readline(self, size: int = -1) -> bytes:
-        with self._slots.slot(self._environ):
-            return bytes(self._body.readline(size))
-
-    def __iter__(self) -> Iterator[bytes]:
-        return iter(self.readline, b"")
-
-
-class _LimitedBody:
-    """Response body in pieces.
-
-    Its slot is released when the server closes the body (PEP 3333).
-    """
-
-    def __init__(self, body: Iterable[bytes], release: Callable[[], None]) -> None:
-        self._body = body
-        self._chunks = iter(body)
-        self._release: Callable[[], None] | None = release
-
-    def __iter__(self) -> Iterator[bytes]:
-        return self
-
-    def __next__(self) -> bytes:
-        return next(self._chunks)
-
-    def close(self) -> None:
-        release, self._release = self._release, None
-        if release is not None:
-            try:
-                _close_body(self._body)
-            finally:
-                release()
-
-
-def _close_body(body: Iterable[bytes]) -> None:
-    close = getattr(body, "close", None)
-    if close is not None:
-        close()
+        return ClosingBody(body, release)
 
 
 def _reject_write(_data: bytes) -> None:

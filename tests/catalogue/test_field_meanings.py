@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from integration.catalogue import COLLECTIONS, RESOURCES, get_resource
 from integration.catalogue.events import EVENTS
 from integration.catalogue.field_meanings import get_meaning, is_secret
-from integration.catalogue.shapes import Field
+from integration.catalogue.shapes import Field, Meaning
 from integration.core.json_records import JsonRecord
 from integration.dashboard.account.values import ReferenceNames, ValueFormatter
 from integration.exports.columns import derive_columns
@@ -95,6 +95,7 @@ def test_fields_of_the_same_name_have_the_same_meaning_in_all_resources():
     meanings = {}
     for field in (field for row in RESOURCES for field in row.fields if field.meaning is not None):
         assert meanings.setdefault(field.name, field.meaning) == field.meaning, field.name
+        assert field.meaning in get_args(Meaning)
     for field in (field for row in EVENTS for field in row.fields if field.meaning is not None):
         assert get_meaning(field.name, None) is not None, field.name
 

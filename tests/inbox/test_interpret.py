@@ -98,4 +98,4 @@ def test_final_is_read_from_boolean_number_and_text(value, expected):
 
 def test_no_event_of_the_catalogue_is_unknown():
     for event in EVENTS:
-        assert not isinstance(read({event.name_field: event.name, "call_id": 1}), UnknownEvent)
+        assert not isinstance(read({"event_name": event.name, "call_id": 1}), UnknownEvent)

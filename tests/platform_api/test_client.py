@@ -19,6 +19,7 @@ from integration.core.errors import (
 from integration.outbound import exchange
 from integration.platform_api.budget import INTERACTIVE
 from integration.platform_api.large_bodies import FREE_BYTES, LargeBodyTurn
+from integration.platform_api.login import Credentials
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 
@@ -47,7 +48,7 @@ def test_a_request_has_both_credential_headers_and_compact_filters(server, make)
 @pytest.mark.parametrize(("kind", "header"), [("basic", "Authorization"), ("token", "X-Auth-Token")])
 def test_credentials_of_a_client_are_sent_in_their_own_header_only(server, make, kind, header):
     server.routes["*"] = lambda request, reply: reply.json({"message": "no", "errors": []}, 401)
-    response = make().get("/me", credentials=("7", "invalid", kind), check=False)
+    response = make().get("/me", credentials=Credentials("7", "invalid", kind), check=False)
     assert response.status == 401
     assert len(server.requests) == 1
     headers = server.requests[0].headers

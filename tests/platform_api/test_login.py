@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from integration.core.errors import CredentialsRefused, PlatformBroken, PlatformError, PlatformUnreachable
+from integration.platform_api.login import Credentials
 
 
 class LoginEndpoint:
@@ -119,7 +120,7 @@ def test_new_tokens_that_are_refused_cause_at_most_two_logins(server, login_endp
 def test_an_invalid_token_of_a_client_causes_no_login(login_endpoint, login):
     platform = login()
     platform.get("/me")
-    assert platform.get("/me", credentials=("7", "invalid", "token"), check=False).status == 401
+    assert platform.get("/me", credentials=Credentials("7", "invalid", "token"), check=False).status == 401
     assert login_endpoint.login_count == 1
 
 

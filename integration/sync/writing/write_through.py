@@ -32,6 +32,7 @@ from integration.mirror.records.upsert import get_usable_key, store_item, upsert
 from integration.mirror.sync_state import collection_state, pending_deletions
 from integration.outbound.exchange import PlatformResponse
 from integration.platform_api.budget import INTERACTIVE, Priority
+from integration.platform_api.login import Credentials
 from integration.platform_api.paging import encode_path
 from integration.sqlite.errors import STORAGE_FAILURES
 from integration.sqlite.transaction import Transaction
@@ -77,7 +78,7 @@ class WriteRequest:
     query: str = ""
     body: bytes | None = None
     idempotency_key: str | None = None
-    credentials: tuple[str, str, str] | None = None
+    credentials: Credentials | None = None
     hides_secrets: bool = True
     may_repeat_refused: bool = False
     check: Callable[[sqlite3.Connection], None] | None = None

@@ -70,19 +70,6 @@ def _read_health(context: AppContext) -> Iterator[Metric]:
         {name: float(check["state"] in ("ok", "waiting")) for name, check in checks.items()},
         "check",
     )
-    yield gauge(
-        "switchroom_check_failures",
-        "Failures of a health check since its last success.",
-        {name: check["failures"] for name, check in checks.items()},
-        "check",
-    )
-    ages = {name: check["seconds_since_beat"] for name, check in checks.items()}
-    yield gauge(
-        "switchroom_check_heartbeat_age_seconds",
-        "Seconds since the last heartbeat of a check.",
-        {name: age for name, age in ages.items() if age is not None},
-        "check",
-    )
     yield gauge("switchroom_live_streams", "Open live streams.", context.live_hub.subscriber_count)
 
 
@@ -174,7 +161,7 @@ def _read_archive(context: AppContext) -> Iterator[Metric]:
 
 
 def _read_disk(context: AppContext) -> Iterator[Metric]:
-    usage = shutil.disk_usage(context.settings.storage.data_dir)
+    free_bytes = shutil.disk_usage(context.settings.storage.data_dir).free
     databases = [context.inbox.database, context.mirror_db, context.app_db]
     logs = {database.name: database.path.with_name(f"{database.name}-wal") for database in databases}
     yield gauge(
@@ -189,8 +176,7 @@ def _read_disk(context: AppContext) -> Iterator[Metric]:
         {name: path.stat().st_size if path.exists() else 0 for name, path in logs.items()},
         "database",
     )
-    yield gauge("switchroom_disk_free_bytes", "Free bytes of the file system of data_dir.", usage.free)
-    yield gauge("switchroom_disk_size_bytes", "Bytes of the file system of data_dir.", usage.total)
+    yield gauge("switchroom_disk_free_bytes", "Free bytes of the file system of data_dir.", free_bytes)
 
 
 def _read_backups(context: AppContext, rotation: BackupRotation) -> Iterator[Metric]:
@@ -276,18 +262,12 @@ def _read_calls(context: AppContext) -> Iterator[Metric]:
 
 
 def _read_platform(context: AppContext) -> Iterator[Metric]:
-    budget = context.platform.budget
-    state = budget.state()
+    state = context.platform.budget.state()
     yield counter(
         "switchroom_platform_requests_total",
         "Requests sent to the platform by status code; none: no response.",
         context.platform.count_responses(),
         "code",
-    )
-    yield gauge(
-        "switchroom_platform_active_requests",
-        "Requests to the platform that run now.",
-        budget.active_requests,
     )
     yield gauge(
         "switchroom_platform_reachable",
@@ -303,9 +283,4 @@ def _read_platform(context: AppContext) -> Iterator[Metric]:
         "switchroom_platform_budget_limit_requests_per_second",
         "Configured rate (sync.max_requests_per_minute).",
         state.full / 60,
-    )
-    yield gauge(
-        "switchroom_platform_pause_seconds",
-        "Seconds left of the pause that the platform requested.",
-        state.rest,
     )
