@@ -82,7 +82,6 @@ class Key:
     platform_user_id: int | None
     created_at: str
     used_at: float | None
-    revoked_at: str | None
     limits: KeyLimits = NO_LIMITS
     used_from: str | None = None
     old_secret_until: str | None = None
@@ -284,7 +283,6 @@ def _from_row(row: sqlite3.Row) -> Key:
         platform_user_id=row["platform_user_id"],
         created_at=row["created_at"],
         used_at=row["used_at"],
-        revoked_at=row["revoked_at"],
         limits=KeyLimits(
             row["expires_at"],
             tuple(json.loads(row["networks"])),

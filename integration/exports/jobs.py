@@ -100,6 +100,7 @@ CREATE INDEX IF NOT EXISTS export_attempts_of ON export_attempts (schedule_id, i
 """
 
 RunState = Literal["waiting", "running", "done", "failed", "cancelled", "skipped"]
+ScheduleState = Literal["paused", "failing", "waiting", "ok"]
 DOWNLOAD_STATES: tuple[RunState, ...] = ("waiting", "running", "done", "failed", "cancelled")
 _OPEN = "state IN ('waiting', 'running')"
 Target = Literal["download", "folder", "email", "put"]
@@ -315,7 +316,7 @@ class ScheduleStatus:
     """
 
     schedule: ExportJob
-    state: Literal["paused", "failing", "waiting", "ok"]
+    state: ScheduleState
     about: str
     next_at: str
     last: DeliveryAttempt | None
@@ -415,13 +416,9 @@ def compute_status(connection: sqlite3.Connection, schedule: ExportJob, now: dat
     runs = list_open_runs(connection, schedule.id)
     error = next((run.error for run in runs if run.error), "")
     waiting = next((f"{run.period} is waiting: {run.waits_for}" for run in runs if run.waits_for), "")
-    state: Literal["paused", "failing", "waiting", "ok"] = "ok"
+    state: ScheduleState = "failing" if error else "waiting" if waiting else "ok"
     if schedule.paused_at is not None:
         state = "paused"
-    elif error:
-        state = "failing"
-    elif waiting:
-        state = "waiting"
     attempts = list_attempts(connection, schedule.id)
     last = next((entry for entry in attempts if entry.state in ("delivered", "incomplete")), None)
     next_at = clock.utc_text(find_next_due(schedule, now).due_at)

@@ -26,7 +26,7 @@ CAROL = 100
 """Platform user of each person and of the key with user scope."""
 KEY = Key(
     name="reports", user_id=9000001, scope="read", collections=None, platform_user_id=None, created_at="",
-    used_at=None, revoked_at=None, limits=KeyLimits(rights=frozenset(RIGHTS)),
+    used_at=None, limits=KeyLimits(rights=frozenset(RIGHTS)),
 )  # fmt: skip
 
 SHARED = {
