@@ -101,26 +101,15 @@ def create(
             )
     started_at = clock.now()
     final_folder = dest / f"switchroom-{started_at:%Y%m%d-%H%M%S}"
-    owner = format_owner(data_dir)
-    with manifest.explain_os_errors(dest), _lock_backup(data_dir):
-        dest.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _remove_unfinished(dest, owner)
+    with _write_folder(data_dir, final_folder) as partial_folder:
         if final_folder.exists():
             raise SwitchroomError(f"The folder {final_folder} already exists. Try again in 1 second.")
-        _check_space(data_dir, dest)
-        partial_folder = final_folder.with_name(final_folder.name + ".part")
-        with _create_partial_folder(partial_folder, owner):
-            backup = FinishedBackup(final_folder)
-            entries = list(_copy_all(data_dir, partial_folder, backup, progress, copies_files))
-            (partial_folder / OWNER_FILE).unlink()
-            Manifest(clock.utc_text(started_at), integration.__version__, tuple(entries), scheduled).write(
-                partial_folder
-            )
-            _verify_copy(partial_folder, progress)
-            for folder, _, _ in os.walk(partial_folder):
-                atomic_files.fsync_path(Path(folder))
-            partial_folder.rename(final_folder)
-        atomic_files.fsync_path(dest)
+        backup = FinishedBackup(final_folder)
+        entries = list(_copy_all(data_dir, partial_folder, backup, progress, copies_files))
+        Manifest(clock.utc_text(started_at), integration.__version__, tuple(entries), scheduled).write(
+            partial_folder
+        )
+        _verify_copy(partial_folder, progress)
     backup.files, backup.bytes = len(entries), sum(entry.size for entry in entries)
     return backup
 
@@ -131,27 +120,43 @@ def copy_databases(data_dir: Path, final_folder: Path, version: str) -> None:
     A folder with this name is replaced. `version`: of the Switchroom that wrote the data. Raises StorageFull,
     other StorageErrors and BackupRunning.
     """
-    dest = final_folder.parent
+    with _write_folder(data_dir, final_folder) as partial_folder:
+        if final_folder.exists():
+            shutil.rmtree(final_folder)
+        entries = [
+            _copy_database(data_dir / name, partial_folder / name, lambda _what, _done, _total: None)
+            for name in DATABASES
+        ]
+        record = data_dir / version_record.RECORD_FILE
+        if record.exists():
+            entries.append(Entry(record.name, *manifest.copy_file(record, partial_folder / record.name)))
+        Manifest(clock.utc_text(), version, tuple(entries), has_archive=False).write(partial_folder)
+
+
+@contextmanager
+def _write_folder(data_dir: Path, final_folder: Path) -> Iterator[Path]:
+    """Create a folder for the block, and give it its final name afterwards.
+
+    Removes the folder if the block raises, and unfinished ones of earlier processes. Raises StorageError and
+    BackupRunning.
+    """
+    dest, owner = final_folder.parent, format_owner(data_dir)
+    partial_folder = final_folder.with_name(final_folder.name + ".part")
     with manifest.explain_os_errors(dest), _lock_backup(data_dir):
         dest.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _remove_unfinished(dest, owner)
         _check_space(data_dir, dest)
-        partial_folder = final_folder.with_name(final_folder.name + ".part")
-        for outdated in (partial_folder, final_folder):
-            if outdated.exists():
-                shutil.rmtree(outdated)
-        with _create_partial_folder(partial_folder, format_owner(data_dir)):
-            entries = [
-                _copy_database(data_dir / name, partial_folder / name, lambda _what, _done, _total: None)
-                for name in DATABASES
-            ]
-            record = data_dir / version_record.RECORD_FILE
-            if record.exists():
-                entries.append(Entry(record.name, *manifest.copy_file(record, partial_folder / record.name)))
+        partial_folder.mkdir(mode=0o700)
+        try:
+            (partial_folder / OWNER_FILE).write_text(owner, "utf-8")
+            yield partial_folder
             (partial_folder / OWNER_FILE).unlink()
-            made_at = clock.utc_text()
-            Manifest(made_at, version, tuple(entries), has_archive=False).write(partial_folder)
-            atomic_files.fsync_path(partial_folder)
+            for folder, _, _ in os.walk(partial_folder):
+                atomic_files.fsync_path(Path(folder))
             partial_folder.rename(final_folder)
+        except BaseException:
+            shutil.rmtree(partial_folder, ignore_errors=True)
+            raise
         atomic_files.fsync_path(dest)
 
 
@@ -323,27 +328,12 @@ def _lock_backup(data_dir: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-@contextmanager
-def _create_partial_folder(partial_folder: Path, owner: str) -> Iterator[None]:
-    """Create `partial_folder` with an owner file.
-
-    Remove the folder if the block raises.
-    """
-    partial_folder.mkdir(mode=0o700)
-    try:
-        (partial_folder / OWNER_FILE).write_text(owner, "utf-8")
-        yield
-    except BaseException:
-        shutil.rmtree(partial_folder, ignore_errors=True)
-        raise
-
-
 def _remove_unfinished(dest: Path, owner: str) -> None:
     """Remove unfinished backups of this owner.
 
     Other installations may use the same folder.
     """
-    for partial_folder in dest.glob(f"{BACKUP_NAME_PATTERN}.part"):
+    for partial_folder in dest.glob("*.part"):
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             if not partial_folder.is_symlink() and (partial_folder / OWNER_FILE).read_text("utf-8") == owner:
                 shutil.rmtree(partial_folder)

@@ -43,11 +43,8 @@ def open_inbox_early(
         if not all((data_dir / name).is_file() for name in ("house.db", "inbox.db")):
             return None
         redact = _check(data_dir)
-    except _NotYet as reason:
-        log.info("webhooks are stored when the product has started, because %s", reason)
-        return None
-    except (SwitchroomError, sqlite3.Error, OSError) as error:
-        log.info("webhooks are stored when the product has started, because of an error: %s", error)
+    except (_NotYet, SwitchroomError, sqlite3.Error, OSError) as reason:
+        log.info("webhooks are stored when the product has started: %s", reason)
         return None
     path = data_dir / "inbox.db"
     inbox = Inbox(path, on_broken=on_broken, on_damaged=damage.mark_and_report(path, on_damaged))
