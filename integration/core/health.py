@@ -88,12 +88,8 @@ class Health:
         """Record a successful attempt of `name`, and a heartbeat."""
         with self._lock:
             component = self._components.setdefault(name, _Component())
-            component.state, component.error, component.failures, component.is_stall_logged = (
-                "ok",
-                None,
-                0,
-                False,
-            )
+            component.state, component.error, component.failures = "ok", None, 0
+            component.is_stall_logged = False
             component.last_beat = clock.monotonic()
             component.last_ok_at = clock.utc_text()
 
@@ -172,11 +168,6 @@ class Health:
             else "ok"
         )
         return {"status": status, "checks": checks, "facts": facts}
-
-    @property
-    def is_ready(self) -> bool:
-        """True if events can be stored and pages served."""
-        return bool(self.report()["status"] != "unready")
 
     # --- the watchdog ------------------------------------------------------------------------------
 

@@ -22,7 +22,7 @@ SIGNS_PER_LIMIT = 4
 class ServiceManager:
     """Sender of notifications.
 
-    Removes the variables from `environ`, because child processes must not send. `watchdog_seconds`: limit
+    Removes the variables from `environ`, because child processes must not send. `interval_seconds`: seconds
     between two signs of life, None without a watchdog.
     """
 
@@ -33,14 +33,8 @@ class ServiceManager:
         # A leading @ is an abstract socket: its first byte is NUL.
         self._address = f"\0{address[1:]}" if address.startswith("@") else address
         is_for_this_process = process in ("", str(os.getpid()))
-        self.watchdog_seconds = (
-            int(limit) / 1e6 if address and limit.isdecimal() and int(limit) and is_for_this_process else None
-        )
-
-    @property
-    def interval_seconds(self) -> float | None:
-        """Seconds between two signs of life, None without a watchdog."""
-        return None if self.watchdog_seconds is None else self.watchdog_seconds / SIGNS_PER_LIMIT
+        has_watchdog = address and limit.isdecimal() and int(limit) and is_for_this_process
+        self.interval_seconds = int(limit) / 1e6 / SIGNS_PER_LIMIT if has_watchdog else None
 
     def report_ready(self, status: str) -> None:
         """Report the end of the start. `status` is shown by `systemctl status`."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from integration.cli import COMMANDS, format_table, print_table
-from tests.support.child_processes import Running
+from integration.cli import format_table, print_table
 
 ROWS = [
     ("NAME", "COUNT", "ABOUT"),
@@ -30,14 +29,3 @@ def test_a_table_has_one_line_per_row(capsys: pytest.CaptureFixture[str]) -> Non
 
 def test_a_table_without_rows_is_its_header() -> None:
     assert format_table(ROWS[:1]) == ["NAME  COUNT  ABOUT"]
-
-
-def test_the_import_of_commands_does_not_import_rich(start: object) -> None:
-    code = (
-        "import importlib, sys; sys.stdout.isatty = lambda: True; "
-        f"[importlib.import_module('integration.cli.' + name) for name in {list(COMMANDS)}]; "
-        "print('rich' in sys.modules)"
-    )
-    running: Running = start("-c", code)  # type: ignore[operator]
-    assert running.ended() == 0
-    assert running.out == ["False"]

@@ -97,23 +97,6 @@ def test_the_wide_search_finds_digits_that_the_finder_overlooks(body: bytes, tmp
     assert not WideSearch("+447700900999").is_in_file(path)
 
 
-def test_the_wide_search_folds_only_bytes_whose_digits_contain_the_number(monkeypatch) -> None:
-    """Folding takes several times as long as the selection of digits."""
-    folded, fold = [], folding.fold
-
-    def count_and_fold(text: str) -> str:
-        folded.append(len(text))
-        return fold(text)
-
-    monkeypatch.setattr(folding, "fold", count_and_fold)
-    content = bytes(range(256)) * 400
-    assert not WideSearch(UK).contains(content)
-    assert sum(folded) < len(content)
-    assert WideSearch(UK).contains(
-        content + "\u0667\u0667\u0660\u0660\u0669\u0660\u0660\u0661\u0662\u0663".encode()
-    )
-
-
 def test_selected_digits_are_those_of_the_folded_text() -> None:
     characters = "".join(map(chr, range(0x110000)))
     assert folding.extract_digits(characters) == re.sub("[^0-9]", "", folding.fold(characters))

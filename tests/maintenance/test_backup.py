@@ -209,15 +209,6 @@ class TestRestore:
         assert query_database(previous / "inbox.db", "SELECT count(*) FROM inbox") == [(60,)]
         assert (previous / "recordings/2026/03/01/7.mp3").read_bytes() == b"one recording"
 
-    def test_a_data_dir_with_only_backups_counts_as_empty(self, home):
-        created = backup.create(home.data_dir, home.data_dir / "backups")
-        with process_lock.acquire(home.data_dir, "serve"):
-            pass
-        for path in home.data_dir.glob("*"):
-            if path.name not in ("backups", "lock"):
-                path.unlink()
-        assert restore(created.path, home.data_dir).previous_data_dir is None
-
     def test_the_data_dir_of_an_interrupted_restore_is_no_fresh_installation(
         self, home, backup_folder, monkeypatch
     ):
@@ -286,11 +277,6 @@ class TestRestore:
         before = query_database(home.data_dir / "mirror.db", epoch)
         restore(backup_folder, home.data_dir, replace=True)
         assert query_database(home.data_dir / "mirror.db", epoch) != before
-
-    def test_a_restore_of_a_folder_of_backups_names_the_newest(self, home, backup_folder):
-        done = home.run("restore", str(backup_folder.parent))
-        assert done.returncode == 1
-        assert str(backup_folder) in done.stderr
 
 
 def flip(path: Path) -> None:

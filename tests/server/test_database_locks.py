@@ -112,28 +112,19 @@ def await_jobs(installation: Installation) -> None:
 
 ACTIONS: dict[str, Callable[[Installation], None]] = {
     "jobs": await_jobs,
-    "hold": run("hold", "+447700900999", "--reason", "dispute"),
     "erase preview": run("erase", NUMBER),
     "page of a number": Installation.search_number,
     "erase": run("erase", NUMBER, "--yes", status=1),
     "backup": run("backup", "FOLDER"),
-    "backup --copy": run("backup", "FOLDER-copied", "--copy"),
     "verify": run("verify", status=None),
-    "verify --quick": run("verify", "--quick", status=None),
-    "verify --deep": run("verify", "--deep", status=None),
     "verify --repair": run("verify", "--repair", status=None),
     "verify --coverage": run("verify", "--coverage", "users"),
-    "verify --media": run("verify", "--media", status=None),
     "export": run("export", "calls", "--out", "FOLDER.csv"),
-    "export as XLSX": run("export", "calls", "--format", "xlsx", "--out", "FOLDER.xlsx"),
     "export page": lambda installation: installation.get("/exports/calls.csv") and None,
     "sync": run("sync", "--full", "users"),
     "replay": run("replay"),
     "key": run("key", "add", "reader", "--scope", "read"),
-    "user": run("user", "add", "ann@example.com", "--role", "viewer"),
-    "schedules": run("schedules"),
     "doctor": run("doctor", status=None),
-    "upgrade --check": run("upgrade", "--check", status=None),
     "restore refused": run("restore", "FOLDER", "--replace", status=1),
 }
 

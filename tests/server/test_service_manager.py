@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 import trustme
 
-from integration.server.service_manager import ServiceManager
 from tests.support.child_processes import Running, get, wait_for
 from tests.support.harness import alive
 
@@ -110,16 +109,6 @@ def test_the_replacement_of_a_dead_worker_is_no_hang(
     wait_for(lambda: not alive(worker), "end of the worker")
     assert [notifications.recv(4096) for _ in range(5)] == [b"WATCHDOG=1"] * 5
     assert get(server.port)
-
-
-def test_an_abstract_socket_and_a_lost_one_are_no_failure(caplog: pytest.LogCaptureFixture) -> None:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as abstract:
-        abstract.bind(f"\0switchroom-test-{os.getpid()}")
-        manager = ServiceManager({"NOTIFY_SOCKET": f"@switchroom-test-{os.getpid()}"})
-        manager.report_alive()
-        assert abstract.recv(100) == b"WATCHDOG=1"
-    manager.report_alive()
-    assert "cannot notify the service manager" in caplog.text
 
 
 def list_children(pid: int) -> list[int]:

@@ -83,28 +83,6 @@ def test_an_invalid_cursor_returns_the_first_page(connection: sqlite3.Connection
     assert page.rows[0]["at"] == "2026-09-02 09:00:03"
 
 
-@pytest.mark.parametrize(
-    ("cursor", "searches"),
-    [
-        ("2026-09-02 09:00:01~50", ["(at<?)"]),
-        ("2026-09-02 09:00:00~1", ["(at<?)", "(at=?)"]),
-        (r"\N~50", ["(at=? AND rowid<?)"]),
-    ],
-)
-def test_an_index_is_searched_from_the_cursor(
-    connection: sqlite3.Connection, cursor: str, searches: list[str]
-) -> None:
-    executed: list[str] = []
-    connection.set_trace_callback(executed.append)
-    Listing("-at", "-id").fetch_page(connection, "SELECT * FROM notes", {}, cursor, 5)
-    connection.set_trace_callback(None)
-    plans = [
-        [row["detail"] for row in connection.execute(f"EXPLAIN QUERY PLAN {statement}")]
-        for statement in executed
-    ]
-    assert [plan[0] for plan in plans] == [f"SEARCH notes USING INDEX notes_at {each}" for each in searches]
-
-
 def test_escape_like(connection: sqlite3.Connection) -> None:
     pattern = f"%{escape_like('5%_a' + chr(92))}%"
     select = "SELECT ? LIKE ? ESCAPE '\\'"

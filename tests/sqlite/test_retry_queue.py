@@ -7,11 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from integration.alerts import notification_log
-from integration.app_schema import open_app_db
-from integration.core import clock
-from integration.mirror.schema import open_mirror
-from integration.mirror.sync_state import lookup_queue
 from integration.sqlite.database import Database
 from integration.sqlite.retry_queue import RetryQueue
 
@@ -69,24 +64,3 @@ def test_a_failed_row_is_due_after_its_gap_and_the_last_failure_returns_false(da
     assert due(database, 500, 1, place="a") == [("a", 4)]
     database.write(lambda tx: QUEUE.finish(tx, KEY, 3, done=1))
     assert (row(database)["tries"], row(database)["due"]) == (3, None)
-
-
-def explain_due(database: Database, queue: RetryQueue, **equal: object) -> str:
-    """Return the query plan of the due rows."""
-    statements: list[str] = []
-    with database.read() as connection:
-        connection.set_trace_callback(statements.append)
-        queue.due(connection, clock.unix(), 10, **equal)
-        connection.set_trace_callback(None)
-        rows = connection.execute(f"EXPLAIN QUERY PLAN {statements[-1]}").fetchall()
-    return "; ".join(row["detail"] for row in rows)
-
-
-def test_due_rows_are_found_by_an_index(tmp_path: Path) -> None:
-    mirror, app_db = open_mirror(tmp_path / "mirror.db"), open_app_db(tmp_path / "house.db")
-    assert explain_due(mirror, lookup_queue.QUEUE) == ("SEARCH _lookups USING INDEX _lookups_due (next_at<?)")
-    assert explain_due(app_db, notification_log.QUEUE, channel="email").startswith(
-        "SEARCH alert_log USING INDEX alert_log_waiting (channel=? AND next_at<?)"
-    )
-    mirror.close()
-    app_db.close()
