@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from integration.catalogue import get_resource
 from integration.core import clock
 from integration.core.json_records import JsonRecord, read_record, serialize_values
+from integration.core.timestamps import parse_seconds
 from integration.mirror.calls.facts import CallEvent
 from integration.mirror.calls.legs import ENDED, STATE_RANK
 from integration.mirror.calls.store import CallStore
@@ -201,8 +202,8 @@ def _get_event_fields(event: CallEvent) -> dict[str, object]:
     return {
         "context": event.context,
         "destination": event.destination,
-        "start_time": _to_unix_seconds(event.start_time),
-        "connected_at": _to_unix_seconds(event.connected_at),
+        "start_time": parse_seconds(event.start_time),
+        "connected_at": parse_seconds(event.connected_at),
         "src": event.src,
         "src_id": event.src_id,
         "src_name": event.src_name,
@@ -210,8 +211,3 @@ def _get_event_fields(event: CallEvent) -> dict[str, object]:
         "dst_id": event.dst_id,
         "dst_name": event.dst_name,
     }
-
-
-def _to_unix_seconds(text: str | None) -> int | None:
-    parsed = clock.parse_utc(text)
-    return int(parsed.timestamp()) if parsed is not None else None

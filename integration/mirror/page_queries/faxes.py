@@ -6,8 +6,7 @@ import json
 import sqlite3
 
 from integration.core.phone_numbers import PhoneNumbers
-from integration.mirror.page_queries.messages import bind_contact_search, build_digits_sql
-from integration.mirror.page_queries.search_index import build_contains_sql
+from integration.mirror.page_queries.messages import CONTACT_MATCHES, bind_contact_search, build_digits_sql
 from integration.sqlite.listing import Listing, Page
 
 _SENDER, _RECEIVER = build_digits_sql('f."from"'), build_digits_sql('f."to"')
@@ -20,9 +19,7 @@ _FAXES = f"""SELECT * FROM (
          CASE WHEN typeof(f.charge) IN ('real', 'integer') THEN f.charge END AS charge
     FROM faxes f)"""
 _FAX_SEARCH = f"""{_FAXES}
- WHERE (:text = '' OR {build_contains_sql("contact")} OR contact IN (SELECT value FROM json_each(:contacts))
-        OR contact IN (SELECT substr(e164, 2) FROM _contact_numbers
-                        WHERE {build_contains_sql("name")})
+ WHERE (:text = '' OR {CONTACT_MATCHES}
         OR (:digits <> '' AND (sender LIKE '%' || :digits || '%' OR receiver LIKE '%' || :digits || '%')))"""
 _NEWEST_FIRST = Listing("-at", "-id")
 

@@ -387,14 +387,18 @@ def _build_conditions(
 # --- around one call ---------------------------------------------------------------------------------
 
 
+IS_CALL_OF_ID = (
+    "c.id = coalesce((SELECT i.call_id FROM _call_ids AS i WHERE i.id = ids.value"
+    " AND NOT EXISTS (SELECT 1 FROM _calls WHERE id = ids.value)), ids.value)"
+)
+"""SQL of whether the call `c` has the present or former id `ids.value`."""
+
+
 def find(connection: sqlite3.Connection, call_id: int) -> sqlite3.Row | None:
     """Return the call with this present or former id, or None."""
-    row = connection.execute("SELECT * FROM _calls WHERE id = ?", (call_id,)).fetchone()
-    if row is None:
-        row = connection.execute(
-            "SELECT c.* FROM _call_ids i JOIN _calls c ON c.id = i.call_id WHERE i.id = ?", (call_id,)
-        ).fetchone()
-    call: sqlite3.Row | None = row
+    call: sqlite3.Row | None = connection.execute(
+        f"SELECT c.* FROM (SELECT ? AS value) AS ids JOIN _calls AS c ON {IS_CALL_OF_ID}", (call_id,)
+    ).fetchone()
     return call
 
 

@@ -9,6 +9,7 @@ from datetime import timedelta
 from integration.core import clock
 from integration.core.ids import id_list, parse_id
 from integration.core.json_records import read_record
+from integration.mirror.page_queries.history import IS_CALL_OF_ID
 from integration.mirror.records.rows import build_name_sql
 
 LONGEST_CALL = timedelta(hours=12)
@@ -74,20 +75,13 @@ def find_call(connection: sqlite3.Connection, call_id: int) -> sqlite3.Row | Non
     return row
 
 
-_IS_CALL_OF_ID = (
-    "c.id = coalesce((SELECT i.call_id FROM _call_ids AS i WHERE i.id = ids.value"
-    " AND NOT EXISTS (SELECT 1 FROM _calls WHERE id = ids.value)), ids.value)"
-)
-"""SQL of whether the call `c` has the present or former id `ids.value`."""
-
-
 def find_owners(connection: sqlite3.Connection, call_ids: list[int]) -> dict[int, int | None]:
     """Return the platform user of each call, by present or former id.
 
     Calls of a group have no user (None). Unknown calls are omitted.
     """
     rows = connection.execute(
-        f"SELECT ids.value AS id, c.user_id FROM json_each(?) AS ids JOIN _calls AS c ON {_IS_CALL_OF_ID}",
+        f"SELECT ids.value AS id, c.user_id FROM json_each(?) AS ids JOIN _calls AS c ON {IS_CALL_OF_ID}",
         (id_list(call_ids),),
     )
     return {row["id"]: row["user_id"] for row in rows}
@@ -101,7 +95,7 @@ def select_calls(
     Ids may be former ids of calls. `queue_id` None and `line` "" (else E.164) do not limit the calls.
     """
     rows = connection.execute(
-        f"SELECT ids.value AS id FROM json_each(:ids) AS ids JOIN _calls AS c ON {_IS_CALL_OF_ID}"
+        f"SELECT ids.value AS id FROM json_each(:ids) AS ids JOIN _calls AS c ON {IS_CALL_OF_ID}"
         " WHERE (:queue IS NULL OR c.group_kind = 'queue' AND c.group_id = :queue)"
         " AND (:line = '' OR :line IN (c.our_e164, c.our_number))",
         {"ids": id_list(call_ids), "queue": queue_id, "line": line},

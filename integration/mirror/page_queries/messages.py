@@ -206,6 +206,13 @@ def list_contact_keys(numbers: Iterable[str], phone_numbers: PhoneNumbers) -> li
     return sorted({normalize_digits(spelling) for spelling in spellings})
 
 
+CONTACT_MATCHES = (
+    f"{build_contains_sql('contact')} OR contact IN (SELECT value FROM json_each(:contacts))"
+    f" OR contact IN (SELECT substr(e164, 2) FROM _contact_numbers WHERE {build_contains_sql('name')})"
+)
+"""SQL of whether the text or the name of `contact` matches the values of `bind_contact_search`."""
+
+
 def bind_contact_search(search_text: str, phone_numbers: PhoneNumbers) -> dict[str, str]:
     """Return the values of a search for contacts: fragments of texts and numbers, and equal contacts."""
     return {
@@ -241,10 +248,7 @@ def list_threads(
         "  CASE direction WHEN 'in' THEN from_name ELSE to_name END AS name FROM _messages)"
         f" WHERE contact <> '{ERASED}'"
         f" AND (:text = '' OR {build_contains_sql('text')} OR {build_contains_sql('name')}"
-        f"        OR {build_contains_sql('contact')} OR contact IN (SELECT value FROM json_each(:contacts))"
-        "        OR (:digits <> '' AND contact LIKE '%' || :digits || '%')"
-        "        OR contact IN (SELECT substr(e164, 2) FROM _contact_numbers"
-        f"                        WHERE {build_contains_sql('name')}))"
+        f" OR {CONTACT_MATCHES} OR (:digits <> '' AND contact LIKE '%' || :digits || '%'))"
         " GROUP BY contact",
         bind_contact_search(search_text, phone_numbers),
         cursor,
