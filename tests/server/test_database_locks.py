@@ -112,6 +112,7 @@ def await_jobs(installation: Installation) -> None:
 
 ACTIONS: dict[str, Callable[[Installation], None]] = {
     "jobs": await_jobs,
+    "hold": run("hold", "+447700900999", "--reason", "dispute"),
     "erase preview": run("erase", NUMBER),
     "page of a number": Installation.search_number,
     "erase": run("erase", NUMBER, "--yes", status=1),
