@@ -1,7 +1,6 @@
 """Shared fixtures: Debian's Chromium, and an installation as processes.
 
-The installation consists of a simulator over HTTP, the product with webhooks over HTTPS, and a logged-in
-browser.
+The installation consists of a simulator, the product with webhooks, and a logged-in browser.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ import re
 import shutil
 import signal
 import sqlite3
-import ssl
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -35,7 +33,7 @@ from tests.support import speedups
 from tests.support.application import app, platform, settings, wired_platform  # noqa: F401
 from tests.support.clock import frozen_clock, movable_clock, stopped_clock  # noqa: F401
 from tests.support.examples import EXHAUSTIVE
-from tests.support.harness import Product, Simulator, wait_for
+from tests.support.harness import Product, Simulator, run_installation, wait_for
 
 EXTRAS = {"playwright": "browser", "fastmcp": "examples", "build": "release", "cyclonedx_py": "release"}
 """Modules of the tests `exhaustive` that the extra `test` does not install, and their extras."""
@@ -140,7 +138,6 @@ class Installation:
 
     simulator: Simulator
     product: Product
-    ca: Path
 
     def script(self, name: str, **options: object) -> dict:
         """Simulate a call by script. Returns the ids that the simulator made."""
@@ -170,43 +167,26 @@ def history_cdrs():
 
 
 @pytest.fixture(scope="module")
-def installation(tmp_path_factory, certificates, history_cdrs):
+def installation(tmp_path_factory, history_cdrs):
     """Product and simulator, shared by the tests of a file.
 
     Each test uses calls of its own. Kept for the session, the processes would use 3 % of a core, because they
     poll every second.
     """
-    simulator = Simulator(
+    data_dir = tmp_path_factory.mktemp("installation") / "data"
+    with run_installation(
+        data_dir,
         *("--seed", "7", "--cdrs", str(history_cdrs), "--no-traffic"),
-        *("--webhook-ca", str(certificates / "ca.pem")),
-    )
-    product = None
-    try:
-        product = Product(
-            tmp_path_factory.mktemp("installation") / "data",
-            base_url=simulator.url,
-            user_id=simulator.user_id,
-            api_key=simulator.api_key,
-            context=ssl.create_default_context(cafile=certificates / "ca.pem"),
-            server__tls_cert=str(certificates / "cert.pem"),
-            server__tls_key=str(certificates / "key.pem"),
-            dashboard__country="GB",
-            dashboard__timezone="Europe/London",
-            sync__recent_interval="2",
-            sync__live_interval="1",
-            # Incremental syncs every 2 s would exceed the default limit and wait for each other.
-            sync__max_requests_per_minute="60000",
-        )
+        dashboard__country="GB",
+        dashboard__timezone="Europe/London",
+        sync__recent_interval="2",
+        sync__live_interval="1",
+    ) as (simulator, product):
         simulator.control("POST", "webhook", {"url": product.url + product.webhook_path})
-        mirror = product.data_dir / "mirror.db"
-        wait_for(lambda: _is_filled(mirror), "a complete initial sync", 120)
+        wait_for(lambda: _is_filled(data_dir / "mirror.db"), "a complete initial sync", 120)
         added = product.command("user", "add", EMAIL, "--role", "admin", "--password-stdin", stdin=PASSWORD)
         assert added.returncode == 0, added.stderr
-        yield Installation(simulator, product, certificates / "ca.pem")
-    finally:
-        if product is not None:
-            product.stop()
-        simulator.stop()
+        yield Installation(simulator, product)
 
 
 def _is_filled(mirror: Path) -> bool:
@@ -230,11 +210,6 @@ def reader_key(installation):
     assert re.fullmatch(r"[0-9]{6,7}", user_id)
     assert re.fullmatch(r"[a-f0-9]{40}", secret)
     return {"X-Auth-Token": secret}
-
-
-@pytest.fixture
-def browser_context_args(browser_context_args):
-    return {**browser_context_args, "ignore_https_errors": True}
 
 
 @pytest.fixture
