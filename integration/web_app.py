@@ -70,14 +70,14 @@ def make_site(context: AppContext, metrics: Metrics) -> Flask:
     app.extensions[FORWARDED_REQUESTS] = forwarded_requests = ForwardedRequests()
     trusted_proxies.install(app, settings.server.trusted_proxies, forwarded_requests.record)
     headers.install(app)
-    login_guard = guard.install(
-        app,
+    login_guard = guard.Guard(
         context.app_db,
         public_url=settings.server.public_url,
         agents_see=settings.dashboard.agents_see,
         second_factor_roles=settings.dashboard.second_factor,
         open_to_all=UNGUARDED_ENDPOINTS,
     )
+    login_guard.install(app)
     places = threading.BoundedSemaphore(BLOCKING_THREADS // 2)
     app.url_map.converters["int"] = pages.IdConverter
     app.register_blueprint(health_routes.make_blueprint(context, metrics))

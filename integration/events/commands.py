@@ -1,4 +1,7 @@
-"""Commands `events …`, run by the writer."""
+"""Commands `events …`, run by the writer, and by the page of outgoing webhooks.
+
+{who, address} of the arguments are the user of the page and the address of their computer.
+"""
 
 from __future__ import annotations
 
@@ -82,4 +85,5 @@ def _require(context: AppContext, arguments: Arguments) -> Subscription:
 
 
 def _record(context: AppContext, action: str, arguments: Arguments) -> None:
-    audit.record(context.app_db, COMMAND_LINE, action, arguments["name"])
+    who, address = arguments.get("who", COMMAND_LINE), arguments.get("address", "")
+    audit.record(context.app_db, who, action, arguments["name"], address=address)

@@ -35,9 +35,6 @@ const phoneLinks = document.querySelector("[data-phone-links]");
 phoneLinks?.addEventListener("click", () => navigator.registerProtocolHandler("tel", `${location.origin}/dial?to=%s`));
 // registerProtocolHandler needs HTTPS or this computer.
 if (phoneLinks && !isSecureContext) phoneLinks.disabled = true;
-// Former addresses of settings, such as /settings#webhook.
-const moved = location.pathname === "/settings/people" && location.hash && document.querySelector(`[data-sections~="${CSS.escape(location.hash.slice(1))}"]`);
-if (moved) location.replace(moved.href + location.hash);
 if (document.getElementById("talk")) scrollTo(0, document.body.scrollHeight);
 if (document.body.dataset.change) { offer(); stream.start(); }
 // Sections of System stay open while the page reloads.

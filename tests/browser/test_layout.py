@@ -92,13 +92,8 @@ def test_a_phone_shows_settings_and_audit_without_scrolling_sideways(app, browse
         assert page.locator("table:is(.records, .cards) tbody tr").count() >= 1, path
         assert page.evaluate(SCROLLING_TABLES) == [], path
         assert page.evaluate("document.documentElement.scrollWidth") == 340, path
-
-
-def test_former_addresses_of_settings_open_the_page_of_their_section(browse, app, page):
-    for section, path in (("webhook", "connection"), ("mail", "connection"), ("wallboards", "screens")):
-        browse(f"/settings#{section}")
-        page.wait_for_url(f"{app.url}/settings/{path}#{section}")
-        expect(page.locator(f"#{section}")).to_be_in_viewport()
+        for tab in page.locator(".tabs [aria-current]").all():
+            expect(tab).to_be_in_viewport(ratio=1)
 
 
 PLACES = """(all) => all.map(
@@ -203,24 +198,7 @@ OVERLAPS = """(row) => {
 }"""
 
 
-@pytest.mark.parametrize("width", [1440, 1280, 1180, 1001, 900, 768])
-def test_buttons_of_missed_leave_owner_and_name_readable(app, browse, page, width):
-    app.call(1, clock.utc_text(clock.unix() - 60), outcome="missed", party="447700900201",
-             party_e164="+447700900201", party_name="Quentin Crane", change_no=1)  # fmt: skip
-    app.mirror_db.write(lambda tx: tx.announce("call", 1, {}))
-    update_from_mirror(app.app_db, app.mirror_db)
-    page.set_viewport_size({"width": width, "height": 900})
-    browse("/missed")
-    row = page.locator("tr.row")
-    row.hover()
-    row.get_by_role("button", name="Claim").click()
-    expect(row.locator(".with")).to_have_text("You")
-    row.hover()
-    assert row.evaluate(OVERLAPS) == 0
-    assert row.locator(".who").evaluate("(cell) => cell.scrollWidth - cell.clientWidth") == 0
-
-
-@pytest.mark.parametrize("width", [768, 860, 1024])
+@pytest.mark.parametrize("width", [768, 1024])
 def test_numbers_and_names_on_missed_are_complete_on_tablets(app, browse, page, width):
     callers = (("+12025550109", ""), ("+442079460320", ""), ("+447700900201", "Quentin Esposito"))
     for number, (party, name) in enumerate(callers, 1):
@@ -238,7 +216,7 @@ OVERFLOWING = """(all) => all.filter((one) => one.scrollHeight > one.clientHeigh
   .map((one) => one.textContent)"""
 
 
-@pytest.mark.parametrize("width", [768, 820, 900, 1000])
+@pytest.mark.parametrize("width", [768, 900, 1000, 1180, 1440])
 def test_missed_with_owners_and_a_running_call_is_as_wide_as_its_column(app, browse, page, width):
     app.put("users", {"id": 1, "first_name": "Katharina-Charlotte", "last_name": "Whitfield", "ext": "1001",
                       "email": "ann@example.com"})  # fmt: skip
@@ -264,7 +242,7 @@ def test_missed_with_owners_and_a_running_call_is_as_wide_as_its_column(app, bro
         assert row.locator(".who").evaluate("(cell) => cell.scrollWidth - cell.clientWidth") == 0
         assert row.locator(".acts .button").evaluate_all(OVERFLOWING) == []
     lines = count_lines(page.locator("tr.row").last.locator(".acts > form, .acts > details"))
-    assert lines == 2
+    assert lines == (2 if width <= 1000 else 1)
 
 
 def test_an_e_mail_address_in_a_list_breaks_before_its_domain_only(app, browse, page):
@@ -284,19 +262,6 @@ def test_an_e_mail_address_in_a_list_breaks_before_its_domain_only(app, browse, 
     assert ["@example.com", 1] in parts
     assert {count for _, count in parts} == {1}
     assert page.evaluate(SCROLLING_TABLES) == []
-
-
-def test_the_conditions_of_an_alert_rule_are_shown_in_full(browse, page):
-    browse("/system/alerts")
-    hidden = page.locator("[name=condition]").evaluate(
-        """(select) => {
-          const shown = select.offsetWidth, copy = select.cloneNode(true);
-          copy.style.width = "max-content";
-          select.after(copy);
-          return copy.offsetWidth - shown;
-        }"""
-    )
-    assert hidden <= 0
 
 
 def test_a_phone_shows_an_audit_entry_in_three_lines(app, browse, page):

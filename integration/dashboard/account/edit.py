@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from flask import abort, make_response, request
@@ -47,41 +46,33 @@ _PARENT_PATHS = {"callmeback/buttons": "/account/callmeback/settings", "chatmsgs
 """Pages after the deletion of records without a list."""
 
 
-@dataclass(frozen=True, slots=True)
-class Action:
-    """Link to a form."""
-
-    label: str
-    url: str
-
-
 # --- links of other pages --------------------------------------------------------------------------------
 
 
-def list_new_actions(visibility: Visibility, section: Section) -> list[Action]:
-    """Return the links to forms for new records of a collection."""
+def list_new_actions(visibility: Visibility, section: Section) -> list[tuple[str, str]]:
+    """Return (label, URL) of the forms for new records of a collection."""
     actions = []
     if can_write(visibility, section.collection, "create"):
         url = "/contacts/new" if section.collection == "contacts" else f"{section.path}?edit=1"
-        actions.append(Action(RULES[section.collection].new_label, url))
+        actions.append((RULES[section.collection].new_label, url))
     if section.collection == "callmeback/settings" and can_write(visibility, "callmeback/buttons", "create"):
-        actions.append(Action("New button", "/account/callmeback/buttons?edit=1"))
+        actions.append(("New button", "/account/callmeback/buttons?edit=1"))
     return actions
 
 
 def list_record_actions(
     visibility: Visibility, section: Section, key: int | str, values: Mapping[str, Any]
-) -> list[Action]:
-    """Return the links to the forms of a record."""
+) -> list[tuple[str, str]]:
+    """Return (label, URL) of the forms of a record."""
     collection, actions = section.collection, []
     if can_write(visibility, collection, "change"):
         url = f"/contacts/{key}" if collection == "contacts" else f"{section.path}/{key}?edit=1"
-        actions.append(Action("Edit", url))
+        actions.append(("Edit", url))
     elif can_write(visibility, collection, "delete"):
-        actions.append(Action("Delete", f"{section.path}/{key}?edit=1"))
+        actions.append(("Delete", f"{section.path}/{key}?edit=1"))
     button_id = values.get("button_id")
     if button_id and can_write(visibility, "callmeback/buttons", "change"):
-        actions.append(Action("Edit button", f"/account/callmeback/buttons/{button_id}?edit=1"))
+        actions.append(("Edit button", f"/account/callmeback/buttons/{button_id}?edit=1"))
     return actions
 
 

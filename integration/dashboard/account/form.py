@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import sqlite3
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -236,19 +237,21 @@ def fetch_record(visibility: Visibility, section: Section, key: str) -> tuple[di
 
 
 def _find_stored(visibility: Visibility, resource: Resource, key: str) -> dict[str, Any] | None:
-    """Return the mirrored record that the viewer sees, or None."""
-    record_key = browse.parse_key(resource, key)
-    if record_key is None:
-        return None
     with app_context().mirror_db.read() as connection:
-        row = browse.find_record(connection, resource, record_key)
-        if row is None:
-            return None
-        if visibility.scope_of(resource) is not None:
-            query = Query(resource, (Condition(resource.key or "id", "eq", record_key),))
-            if not visibility.restrict_query(connection, query).count_matches(connection):
-                return None
-    return dict(read_record(row["_item"] or row["_doc"]).values)
+        row = find_visible(connection, visibility, resource, key)
+    return None if row is None else dict(read_record(row["_item"] or row["_doc"]).values)
+
+
+def find_visible(
+    connection: sqlite3.Connection, visibility: Visibility, resource: Resource, key_text: str
+) -> sqlite3.Row | None:
+    """Return the mirrored record that the viewer sees, or None."""
+    key = browse.parse_key(resource, key_text)
+    row = browse.find_record(connection, resource, key) if key is not None else None
+    if row is None or visibility.scope_of(resource) is None:
+        return row
+    own_query = Query(resource, (Condition(resource.key or "id", "eq", key),), include_missing=True)
+    return row if visibility.restrict_query(connection, own_query).count_matches(connection) else None
 
 
 def _read_file(spec: FormSpec) -> dict[str, Any]:

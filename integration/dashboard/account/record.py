@@ -21,6 +21,7 @@ from integration.core.json_records import read_record
 from integration.dashboard.account import edit
 from integration.dashboard.account.collection import READ_SECONDS
 from integration.dashboard.account.editable import can_write
+from integration.dashboard.account.form import find_visible
 from integration.dashboard.account.related import list_related
 from integration.dashboard.account.sections import Section
 from integration.dashboard.account.values import DisplayValue, ReferenceNames, ValueFormatter
@@ -28,8 +29,6 @@ from integration.dashboard.site import layout
 from integration.mirror.page_queries import platform_notes
 from integration.mirror.page_queries.platform_notes import PlatformText
 from integration.mirror.query import browse
-from integration.mirror.query.filters import Condition
-from integration.mirror.query.query import Query
 from integration.mirror.records import dictionaries, single_record
 from integration.mirror.records.masking import mask_json
 from integration.workspace import announcement_files
@@ -55,7 +54,11 @@ def show_record(visibility: Visibility, section: Section, key_text: str | None) 
     resource = section.resource
     include_item_fields = visibility.can_see_item_fields(resource)
     with context.mirror_db.read(seconds=READ_SECONDS) as connection:
-        row = _find_row(connection, visibility, resource, key_text)
+        row = (
+            browse.find_single_record(connection, resource)
+            if key_text is None
+            else find_visible(connection, visibility, resource, key_text)
+        )
         if row is None:
             if key_text is not None:
                 abort(404)
@@ -126,22 +129,6 @@ def _find_audio(section: Section, key: int | str) -> AnnouncementFile | None:
         return None
     with app_context().app_db.read() as connection:
         return announcement_files.find(connection, key)
-
-
-def _find_row(
-    connection: sqlite3.Connection,
-    visibility: Visibility,
-    resource: Resource,
-    key_text: str | None,
-) -> sqlite3.Row | None:
-    if key_text is None:
-        return browse.find_single_record(connection, resource)
-    key = browse.parse_key(resource, key_text)
-    row = browse.find_record(connection, resource, key) if key is not None else None
-    if row is None or visibility.scope_of(resource) is None:
-        return row
-    own_query = Query(resource, (Condition(resource.key or "id", "eq", key),), include_missing=True)
-    return row if visibility.restrict_query(connection, own_query).count_matches(connection) else None
 
 
 def _show_empty(

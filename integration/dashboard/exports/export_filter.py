@@ -7,13 +7,16 @@ from datetime import date, timedelta
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
+from flask import abort
 from werkzeug.datastructures import MultiDict
 
+from integration.access.visibility import NotAllowed
 from integration.catalogue.shapes import Resource
 from integration.context import app_context
 from integration.core.calendar_periods import CALENDAR_RANGES, RANGES, find_range_days
-from integration.dashboard.site import formats
+from integration.dashboard.site import formats, layout
 from integration.exports import export_request
+from integration.exports.export_request import UnknownExport
 from integration.exports.presets import Preset
 from integration.exports.routes import parse_args
 from integration.mirror.calls.schema import CALLS
@@ -29,6 +32,21 @@ from integration.workspace import call_labels
 
 DAY_PARAMETERS = ("range", "from", "to", "since", "clock")
 _DAY = timedelta(days=1)
+
+
+def require_export(name: str) -> tuple[Resource, Preset | None]:
+    """Return the export of this name.
+
+    Aborts with 404 if the name is unknown, 403 if the export is not allowed.
+    """
+    try:
+        resource, preset = export_request.find_export(name)
+        layout.get_visibility().check_export(resource)
+    except UnknownExport:
+        abort(404)
+    except NotAllowed as reason:
+        abort(403, str(reason))
+    return resource, preset
 
 
 def accepts_calls(resource: Resource, preset: Preset | None) -> bool:

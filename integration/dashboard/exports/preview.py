@@ -19,10 +19,8 @@ from flask import Blueprint, abort, make_response, redirect, request
 from werkzeug.wrappers import Response
 
 from integration.access.rights import has
-from integration.access.visibility import NotAllowed
 from integration.catalogue import field_labels
 from integration.catalogue.collection_titles import get_title
-from integration.catalogue.shapes import Resource
 from integration.context import app_context
 from integration.core.errors import DomainError, QueryError
 from integration.dashboard.exports import export_filter
@@ -30,11 +28,10 @@ from integration.dashboard.site import formats as formats_of_site
 from integration.dashboard.site import layout
 from integration.dashboard.site.guard import current_person, requires
 from integration.exports import export_request, formats
-from integration.exports.export_request import UnknownExport
 from integration.exports.formats import csv
 from integration.exports.formats.format import SEPARATORS
 from integration.exports.headings import is_code_or_id, use_words
-from integration.exports.presets import PRESETS, Preset
+from integration.exports.presets import PRESETS
 from integration.exports.query import (
     build_export_query,
     list_available_columns,
@@ -82,7 +79,7 @@ class ColumnChoice:
 @requires("export")
 def show(name: str) -> Response:
     person, context = current_person(), app_context()
-    resource, preset = _require_export(name)
+    resource, preset = export_filter.require_export(name)
     viewer = layout.get_visibility()
     if "apply" in request.args:
         form = export_filter.read_form(request.args)
@@ -177,7 +174,7 @@ def show_after_refusal(name: str) -> Response:
 def save(name: str) -> Response:
     """Save the `columns` as the column set `label`, private or `shared`."""
     person, context = current_person(), app_context()
-    _require_export(name)
+    export_filter.require_export(name)
     viewer = layout.get_visibility()
     args = parse_args(request.form)
     if not args["columns"]:
@@ -206,7 +203,7 @@ def remove(name: str, number: int) -> Response:
 
     Administrators can also remove shared sets of other users.
     """
-    _require_export(name)
+    export_filter.require_export(name)
     person = current_person()
     if not saved.remove(
         app_context().app_db,
@@ -217,21 +214,6 @@ def remove(name: str, number: int) -> Response:
     ):
         abort(404)
     return redirect(_export_page_url(name, parse_args(request.form)), 303)
-
-
-def _require_export(name: str) -> tuple[Resource, Preset | None]:
-    """Return the export of this name.
-
-    Aborts with 404 if the name is unknown, 403 if the export is not allowed.
-    """
-    try:
-        resource, preset = export_request.find_export(name)
-        layout.get_visibility().check_export(resource)
-    except UnknownExport:
-        abort(404)
-    except NotAllowed as reason:
-        abort(403, str(reason))
-    return resource, preset
 
 
 def _read_preview(selection: Selection) -> FilePreview:

@@ -21,7 +21,6 @@ from werkzeug.wrappers import Response
 
 from integration.access.export_caller import owner_name
 from integration.access.rights import EXPORTS_ONLY, has
-from integration.access.visibility import NotAllowed
 from integration.catalogue import RESOURCES
 from integration.context import app_context
 from integration.core import clock
@@ -33,7 +32,6 @@ from integration.dashboard.site import edit_versions, layout
 from integration.dashboard.site.confirmation import has_new_secret, requires_confirmation
 from integration.dashboard.site.guard import audit_action, current_person, requires
 from integration.exports import delivery, export_request, formats, jobs
-from integration.exports.export_request import UnknownExport
 from integration.exports.formats.format import SEPARATORS
 from integration.exports.jobs import ALERT_ADDRESSES, ExportJob
 from integration.exports.presets import PRESETS
@@ -286,18 +284,9 @@ def _list_exports(export: str) -> dict[str, str]:
 
 
 def _require_export(export: str | None) -> str:
-    """Return the canonical export name.
-
-    Aborts with 404 if the name is unknown, 403 if the export is not allowed.
-    """
+    """Return the canonical name of an export that the user may schedule."""
     name = export or "call-history"
-    try:
-        resource, _ = export_request.find_export(name)
-        layout.get_visibility().check_export(resource)
-    except UnknownExport:
-        abort(404)
-    except NotAllowed as reason:
-        abort(403, str(reason))
+    export_filter.require_export(name)
     return export_request.canonical_name(name)
 
 

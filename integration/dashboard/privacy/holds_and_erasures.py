@@ -4,27 +4,28 @@ from __future__ import annotations
 
 from typing import Any
 
-from flask import Blueprint, Response, make_response, redirect, request
+from flask import Blueprint, Response, request
 
 from integration.context import app_context
-from integration.core.commands import Progress
 from integration.core.errors import DomainError
 from integration.dashboard.privacy.number_reports import current_reports, start_search
 from integration.dashboard.privacy.numbers import parse_number
-from integration.dashboard.site import after_redirect, formats, layout
+from integration.dashboard.site import formats, layout
+from integration.dashboard.site.after_redirect import redirect_to
+from integration.dashboard.site.background_jobs import NO_PROGRESS
 from integration.dashboard.site.confirmation import requires_confirmation
 from integration.dashboard.site.guard import current_person, requires
 from integration.privacy import erasures, holds
 
 blueprint = Blueprint("privacy_holds", __name__, url_prefix="/privacy")
 
-_NO_PROGRESS = Progress(lambda _: None, lambda: True)
+HOLDS_PATH = "/privacy/holds"
 
 
 @blueprint.get("/holds")
 @requires("admin")
 def show_holds() -> str:
-    return _render_holds(**after_redirect.take())
+    return _render_holds()
 
 
 @blueprint.post("/holds")
@@ -43,7 +44,7 @@ def set_hold() -> Response | tuple[str, int]:
     except DomainError as refusal:
         shown = formats.national(subject) if kind == "number" else subject
         return _render_holds(refused=str(refusal).replace(subject, shown)), 400
-    return _redirect_to_holds(f"{_name(kind, subject)} is now under legal hold.")
+    return redirect_to(HOLDS_PATH, f"{_name(kind, subject)} is now under legal hold.")
 
 
 @blueprint.post("/holds/<int:number>/release")
@@ -53,9 +54,9 @@ def release_hold(number: int) -> Response:
     with app_context().app_db.read() as connection:
         hold = next((hold for hold in holds.list_all(connection) if hold.id == number), None)
     if hold is None:
-        return _redirect_to_holds("This hold was already released.")
+        return redirect_to(HOLDS_PATH, "This hold was already released.")
     _run(holds.release_hold, hold.kind, hold.what)
-    return _redirect_to_holds(f"{_name(hold.kind, hold.what)} is no longer under legal hold.")
+    return redirect_to(HOLDS_PATH, f"{_name(hold.kind, hold.what)} is no longer under legal hold.")
 
 
 @blueprint.get("/erasures")
@@ -74,7 +75,7 @@ def _run(command: Any, kind: str, what: str, **arguments: str) -> None:
     """Run a command of holds, and renew the report of the number."""
     context, person = app_context(), current_person()
     actor = {"who": person.email, "address": request.remote_addr or ""}
-    command(context, {"kind": kind, "what": what, **actor, **arguments}, _NO_PROGRESS)
+    command(context, {"kind": kind, "what": what, **actor, **arguments}, NO_PROGRESS)
     report = current_reports().find(person.id)
     if report is not None:
         start_search(context, person, report.e164)
@@ -82,11 +83,6 @@ def _run(command: Any, kind: str, what: str, **arguments: str) -> None:
 
 def _name(kind: str, what: str) -> str:
     return f"Call {what}" if kind == "call" else formats.national(what)
-
-
-def _redirect_to_holds(message: str) -> Response:
-    after_redirect.put("/privacy/holds", message=message)
-    return make_response(redirect("/privacy/holds", 303))
 
 
 def _render_holds(**values: Any) -> str:

@@ -59,8 +59,7 @@ class NumberReports:
 
 def current_reports() -> NumberReports:
     """Return the reports of the application that serves the current request."""
-    reports = current_app.extensions.setdefault(EXTENSION, NumberReports())
-    assert isinstance(reports, NumberReports)
+    reports: NumberReports = current_app.extensions.setdefault(EXTENSION, NumberReports())
     return reports
 
 

@@ -10,11 +10,10 @@ from flask import Blueprint, Response, make_response, redirect, request
 
 from integration.access.export_caller import owner_name
 from integration.context import app_context
-from integration.core.commands import Progress
 from integration.core.errors import DomainError
 from integration.dashboard.privacy.number_reports import current_reports, find_search, start_search
-from integration.dashboard.site import after_redirect, formats, layout
-from integration.dashboard.site.background_jobs import ProgressCallback, current_jobs
+from integration.dashboard.site import formats, layout
+from integration.dashboard.site.background_jobs import ProgressCallback, current_jobs, make_progress
 from integration.dashboard.site.confirmation import requires_confirmation
 from integration.dashboard.site.guard import audit_action, current_person, requires
 from integration.exports.jobs import SUBJECT_DATA, ExportJob
@@ -32,7 +31,7 @@ REFRESH_SECONDS = 2
 @blueprint.get("")
 @requires("admin")
 def index() -> Response:
-    return _render_page(**after_redirect.take())
+    return _render_page()
 
 
 @blueprint.post("/find")
@@ -74,8 +73,7 @@ def start_erasure() -> Response:
     arguments = {"number": report.e164, "who": person.email, "address": request.remote_addr or ""}
 
     def work(report_progress: ProgressCallback) -> str:
-        progress = Progress(lambda facts: report_progress(facts.get("doing", ""), 0, 0), lambda: True)
-        result = erase.erase(context, arguments, progress)
+        result = erase.erase(context, arguments, make_progress(report_progress))
         reports.drop_number(arguments["number"])
         state = "incomplete, erase the number again" if result["left"] else "complete"
         count = sum(result["removed"].values())

@@ -11,27 +11,28 @@ from integration.access.login import devices, second_factor
 from integration.context import app_context
 from integration.core.errors import DomainError
 from integration.dashboard.site import after_redirect, layout, start_pages
+from integration.dashboard.site.after_redirect import redirect_to
 from integration.dashboard.site.confirmation import check_password, requires_confirmation
 from integration.dashboard.site.guard import audit_action, current_person, current_session
-from integration.dashboard.site.login_start import list_user_texts, send_mails, start_session
+from integration.dashboard.site.login_start import list_user_texts, put_session, send_mails
 from integration.mirror.page_queries import phones
 from integration.workspace import person_settings
 
-blueprint = Blueprint("profile", __name__, url_prefix="/profile")
+PATH = "/profile"
+blueprint = Blueprint("profile", __name__, url_prefix=PATH)
 
 CODES_PATH = "/profile/second-factor/codes"
 """Path of the page that shows new recovery codes once."""
-RESULT_MESSAGES = {
-    "password": "Password changed. All other browsers are logged out.",
-    "ended": "Logged out.",
-    "removed": "Second factor removed.",
-    "saved": "Saved.",
-}
 
 
 @blueprint.get("")
 def index() -> str:
     return _render_page()
+
+
+@blueprint.errorhandler(DomainError)
+def show_refusal(refusal: DomainError) -> tuple[str, int]:
+    return _render_page(refused=str(refusal)), 400
 
 
 @blueprint.post("/start-page")
@@ -40,13 +41,13 @@ def save_start_page() -> Response | tuple[str, int]:
     if path not in start_pages.list_start_pages(person):
         return _render_page(refused="You don’t have access to this page. Choose another one."), 400
     person_settings.save(app_context().app_db, person.id, "start page", path)
-    return _redirect("saved")
+    return redirect_to(PATH, "Saved.")
 
 
 @blueprint.post("/name")
 def save_name() -> Response:
     person_settings.save_name(app_context().app_db, current_person().id, request.form.get("name", ""))
-    return _redirect("saved")
+    return redirect_to(PATH, "Saved.")
 
 
 @blueprint.post("/password")
@@ -62,46 +63,39 @@ def change_password() -> Response | tuple[str, int]:
         new_hash = passwords.hash_password(new_password, list_user_texts(person))
     except passwords.TooManyLogins as overloaded:
         return _render_page(refused=str(overloaded)), 503
-    except DomainError as refusal:
-        return _render_page(refused=str(refusal)), 400
     people.set_password(app_db, person.email, new_hash)
     audit_action("password changed", person.email)
-    return start_session(
-        person, "/profile?done=password", "login", has_factor=_has_factor(person.id), notifies=False
-    )
+    response = make_response(redirect(PATH, 303))
+    token = put_session(response, person, "login", has_factor=_has_factor(person.id), notifies=False)
+    message = "Password changed. All other browsers are logged out."
+    after_redirect.put_message(PATH, message, token=token)
+    return response
 
 
 @blueprint.post("/second-factor/remove")
 @requires_confirmation()
-def remove_second_factor() -> Response | tuple[str, int]:
+def remove_second_factor() -> Response:
     person = current_person()
-    try:
-        people.remove_second_factor(app_context().app_db, person.email)
-    except DomainError as refusal:
-        return _render_page(refused=str(refusal)), 400
+    people.remove_second_factor(app_context().app_db, person.email)
     audit_action("second factor removed", person.email)
     send_mails()
-    return _redirect("removed")
+    return redirect_to(PATH, "Second factor removed.")
 
 
 @blueprint.post("/second-factor/codes")
 @requires_confirmation()
-def replace_recovery_codes() -> Response | tuple[str, int]:
+def replace_recovery_codes() -> Response:
     person = current_person()
-    try:
-        codes = second_factor.replace_recovery_codes(app_context().app_db, person.id)
-    except DomainError as refusal:
-        return _render_page(refused=str(refusal)), 400
+    codes = second_factor.replace_recovery_codes(app_context().app_db, person.id)
     audit_action("recovery codes replaced", person.email)
-    after_redirect.put(CODES_PATH, codes=codes, target="/profile")
-    return make_response(redirect(CODES_PATH, 303))
+    return redirect_to(CODES_PATH, codes=codes, target=PATH)
 
 
 @blueprint.get("/second-factor/codes")
 def show_recovery_codes() -> str | Response:
     """Show new recovery codes once."""
     values = after_redirect.take()
-    return render_template("recovery_codes.html", **values) if values else make_response(redirect("/profile"))
+    return render_template("recovery_codes.html", **values) if values else make_response(redirect(PATH))
 
 
 @blueprint.post("/sessions/<int:number>/end")
@@ -111,7 +105,7 @@ def end_session(number: int) -> Response:
         abort(404)
     sessions.revoke(app_db, number)
     audit_action("logged out", person.email)
-    return _redirect("ended")
+    return redirect_to(PATH, "Logged out.")
 
 
 @blueprint.post("/sessions/end-others")
@@ -119,7 +113,7 @@ def end_other_sessions() -> Response:
     person = current_person()
     sessions.revoke_all(app_context().app_db, person.id, except_id=current_session()[0].id)
     audit_action("logged out", person.email)
-    return _redirect("ended")
+    return redirect_to(PATH, "Logged out.")
 
 
 def _render_page(**values: Any) -> str:
@@ -142,7 +136,6 @@ def _render_page(**values: Any) -> str:
         shortest=passwords.MIN_LENGTH,
         start_pages=start_pages.list_start_pages(person),
         start_page=start_pages.find_start_page(person),
-        message=RESULT_MESSAGES.get(request.args.get("done", ""), ""),
         **values,
     )
 
@@ -150,7 +143,3 @@ def _render_page(**values: Any) -> str:
 def _has_factor(person_id: int) -> bool:
     with app_context().app_db.read() as connection:
         return second_factor.has_factor(connection, person_id)
-
-
-def _redirect(result: str) -> Response:
-    return make_response(redirect(f"/profile?done={result}", 303))

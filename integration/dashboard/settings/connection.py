@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from flask import Blueprint, Response, request
+from flask import Response, request
 
 from integration.context import app_context
 from integration.core.errors import DomainError, SwitchroomError
-from integration.dashboard.settings.page import redirect_to, render, requires_admin
-from integration.dashboard.site import after_redirect, layout
+from integration.dashboard.settings.page import make_blueprint, render
+from integration.dashboard.site import layout
+from integration.dashboard.site.after_redirect import redirect_to
 from integration.dashboard.site.confirmation import requires_confirmation
 from integration.dashboard.site.guard import audit_action, current_person
 from integration.maintenance import platform_checks, public_address
@@ -24,7 +25,6 @@ from integration.settings.data_dir_secrets import (
 )
 
 PATH = "/settings/connection"
-blueprint = Blueprint("settings_connection", __name__, url_prefix=PATH)
 
 TIMEOUT_SECONDS = 10.0
 """Seconds for each step of the SMTP exchange of a test: the user is waiting for the result."""
@@ -46,6 +46,9 @@ def _render_page(**values: Any) -> str:
     )
 
 
+blueprint = make_blueprint("connection", PATH, _render_page)
+
+
 def _webhook_info() -> dict[str, Any]:
     """Return webhook settings for the page.
 
@@ -62,40 +65,30 @@ def _webhook_info() -> dict[str, Any]:
     }
 
 
-@blueprint.get("")
-@requires_admin(_render_page)
-def index() -> str:
-    return _render_page(**after_redirect.take())
-
-
 @blueprint.post("/platform/check")
-@requires_admin(_render_page)
 def check_platform() -> Response:
     """Show whether the platform responds and accepts the credentials."""
     results = list(platform_checks.check_platform(app_context().settings))
-    return redirect_to(PATH, anchor="platform", platform_checks=results)
+    return redirect_to(f"{PATH}#platform", platform_checks=results)
 
 
 # --- webhooks --------------------------------------------------------------------------------------------
 
 
 @blueprint.post("/webhook/check")
-@requires_admin(_render_page)
 def check_webhook() -> Response:
     """Show whether the webhook receiver responds at `server.public_url`."""
     results = list(public_address.check_public_url(app_context().settings))
-    return redirect_to(PATH, anchor="webhook", webhook_checks=results)
+    return redirect_to(f"{PATH}#webhook", webhook_checks=results)
 
 
 @blueprint.post("/webhook/rotate")
-@requires_admin(_render_page)
 @requires_confirmation()
 def rotate_webhook() -> Response:
     return _change_secret(rotate_secret, "webhook secret rotated")
 
 
 @blueprint.post("/webhook/forget")
-@requires_admin(_render_page)
 @requires_confirmation()
 def drop_old_webhook_secret() -> Response:
     return _change_secret(drop_old_secret, "old webhook secret deleted")
@@ -109,14 +102,13 @@ def _change_secret(change: Callable[[Any], None], action: str) -> Response:
     except SwitchroomError as error:
         raise DomainError(str(error)) from error
     audit_action(action)
-    return redirect_to(PATH, "changed", "webhook")
+    return redirect_to(f"{PATH}#webhook", "Changed.")
 
 
 # --- mail server -----------------------------------------------------------------------------------------
 
 
 @blueprint.post("/mail")
-@requires_admin(_render_page)
 @requires_confirmation()
 def save_mail_server() -> Response:
     """Store the entered mail server, after a test e-mail if the form requests one.
@@ -130,24 +122,22 @@ def save_mail_server() -> Response:
     result = _send_test(server) if request.form.get("test") else ""
     mail_server.save(context.app_db, server)
     audit_action("mail server changed", f"{server}, from {server.sender}")
-    return redirect_to(PATH, "saved", "mail", mail_result=result)
+    return redirect_to(f"{PATH}#mail", f"Saved. {result}".strip())
 
 
 @blueprint.post("/mail/test")
-@requires_admin(_render_page)
 def send_test() -> Response:
     """Send a test e-mail to the current user through the mail server in use."""
     server = mail_server.load(app_context().settings, app_context().app_db)
-    return redirect_to(PATH, anchor="mail", mail_result=_send_test(server))
+    return redirect_to(f"{PATH}#mail", _send_test(server))
 
 
 @blueprint.post("/mail/remove")
-@requires_admin(_render_page)
 @requires_confirmation()
 def remove_mail_server() -> Response:
     mail_server.remove(app_context().app_db)
     audit_action("mail server removed")
-    return redirect_to(PATH, "removed", "mail")
+    return redirect_to(f"{PATH}#mail", "Removed.")
 
 
 def _send_test(server: MailServer | None) -> str:

@@ -8,21 +8,21 @@ from dataclasses import replace
 from datetime import date, timedelta
 from typing import Any
 
-from flask import Blueprint, Response, request
+from flask import Response, request
 
 from integration.context import app_context
 from integration.core import clock, public_holidays
 from integration.core.opening_hours import ALL_LINES, HoursEntry, OpeningHours, Ranges, find_overlap
 from integration.core.phone_numbers import get_country_name
-from integration.dashboard.settings.page import redirect_to, render, requires_admin
+from integration.dashboard.settings.page import make_blueprint, render
 from integration.dashboard.site import formats
+from integration.dashboard.site.after_redirect import redirect_to
 from integration.dashboard.site.guard import audit_action
 from integration.mirror.page_queries import history
 from integration.mirror.page_queries.call_view import WEEKDAYS
 from integration.workspace import opening_hours
 
 PATH = "/settings/hours"
-blueprint = Blueprint("settings_hours", __name__, url_prefix=PATH)
 
 RANGES_PER_DAY = 2
 MAX_NAME_LENGTH = 60
@@ -68,6 +68,9 @@ def _render_page(edited: HoursEntry | None = None, **values: Any) -> str:
     )
 
 
+blueprint = make_blueprint("hours", PATH, _render_page)
+
+
 def _make_new_entry(hours: OpeningHours) -> HoursEntry:
     """Return the present hours of all lines, valid from tomorrow: the usual change begins with them."""
     tomorrow = str(formats.today() + timedelta(days=1))
@@ -89,14 +92,7 @@ def _list_proposals(country: str, region: str) -> dict[str, str]:
     return public_holidays.list_holidays(country, region, (year, year + 1))
 
 
-@blueprint.get("")
-@requires_admin(_render_page)
-def index() -> str:
-    return _render_page()
-
-
 @blueprint.post("")
-@requires_admin(_render_page)
 def save_hours() -> Response | tuple[str, int]:
     """Add the hours of a line, or replace those of the same line and day."""
     form = request.form
@@ -118,17 +114,16 @@ def save_hours() -> Response | tuple[str, int]:
     opening_hours.save_entry(app_context().app_db, entry)
     opening_hours.apply(app_context(), entry.valid_from)
     audit_action("opening hours changed", f"{_describe_entry(entry)}: {describe_week(week)}")
-    return redirect_to(PATH, "saved")
+    return redirect_to(PATH, "Saved.")
 
 
 @blueprint.post("/remove")
-@requires_admin(_render_page)
 def remove_hours() -> Response:
     entry = HoursEntry(request.form.get("line", ""), request.form.get("valid_from", ""), ())
     opening_hours.remove_entry(app_context().app_db, entry.line, entry.valid_from)
     opening_hours.apply(app_context(), entry.valid_from)
     audit_action("opening hours removed", _describe_entry(entry))
-    return redirect_to(PATH, "removed")
+    return redirect_to(PATH, "Removed.")
 
 
 def _parse_day(weekday: int, mistakes: dict[str, str]) -> Ranges:
@@ -174,7 +169,6 @@ def _describe_entry(entry: HoursEntry) -> str:
 
 
 @blueprint.post("/closed")
-@requires_admin(_render_page)
 def add_closed_day() -> Response | tuple[str, int]:
     day, name = request.form.get("day", "").strip(), " ".join(request.form.get("name", "").split())
     mistakes = {}
@@ -185,20 +179,18 @@ def add_closed_day() -> Response | tuple[str, int]:
     if mistakes:
         return _render_page(mistakes=mistakes, refused="The closed day was not added."), 400
     _store_closed_days({day: name})
-    return redirect_to(PATH, "saved", "closed-days")
+    return redirect_to(f"{PATH}#closed-days", "Saved.")
 
 
 @blueprint.post("/closed/<day>/remove")
-@requires_admin(_render_page)
 def remove_closed_day(day: str) -> Response:
     opening_hours.remove_closed_day(app_context().app_db, day)
     opening_hours.apply(app_context(), day if _parse_date(day) else "")
     audit_action("closed day removed", day)
-    return redirect_to(PATH, "removed", "closed-days")
+    return redirect_to(f"{PATH}#closed-days", "Removed.")
 
 
 @blueprint.post("/holidays")
-@requires_admin(_render_page)
 def choose_region() -> Response | tuple[str, int]:
     """Choose whose public holidays are proposed."""
     country, region = request.form.get("country", ""), request.form.get("region", "").strip()
@@ -211,7 +203,7 @@ def choose_region() -> Response | tuple[str, int]:
     else:
         opening_hours.save_holiday_region(app_context().app_db, country, region)
         audit_action("public holidays chosen", f"{country} {region}".strip() or "none")
-        return redirect_to(PATH, "saved", "holidays")
+        return redirect_to(f"{PATH}#holidays", "Saved.")
     page = _render_page(
         mistakes=mistakes,
         refused="The region was not saved.",
@@ -223,14 +215,13 @@ def choose_region() -> Response | tuple[str, int]:
 
 
 @blueprint.post("/holidays/confirm")
-@requires_admin(_render_page)
 def confirm_holidays() -> Response:
     """Add the ticked public holidays to the closed days."""
     with app_context().app_db.read() as connection:
         country, region = opening_hours.load_holiday_region(connection)
     proposed = _list_proposals(country, region) if country else {}
     _store_closed_days({day: proposed[day] for day in request.form.getlist("day") if day in proposed})
-    return redirect_to(PATH, "saved", "closed-days")
+    return redirect_to(f"{PATH}#closed-days", "Saved.")
 
 
 def _store_closed_days(names: dict[str, str]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flask import Blueprint, Response, request
+from flask import Response, request
 
 from integration import catalogue
 from integration.access import key_limits, keys
@@ -14,19 +14,16 @@ from integration.core import clock
 from integration.core.errors import DomainError
 from integration.dashboard.settings.page import (
     list_phone_users,
+    make_blueprint,
     parse_platform_user_id,
-    redirect_to,
     render,
-    requires_admin,
 )
-from integration.dashboard.site import after_redirect
+from integration.dashboard.site.after_redirect import redirect_to
 from integration.dashboard.site.confirmation import requires_confirmation
 from integration.dashboard.site.guard import audit_action
 from integration.settings.base_url import find_api_url
 
 PATH = "/settings/keys"
-
-blueprint = Blueprint("settings_keys", __name__, url_prefix=PATH)
 
 
 def _render_page(**values: Any) -> str:
@@ -42,14 +39,10 @@ def _render_page(**values: Any) -> str:
     )
 
 
-@blueprint.get("")
-@requires_admin(_render_page)
-def index() -> str:
-    return _render_page(**after_redirect.take())
+blueprint = make_blueprint("keys", PATH, _render_page)
 
 
 @blueprint.post("")
-@requires_admin(_render_page)
 @requires_confirmation()
 def add_key() -> Response:
     context = app_context()
@@ -80,17 +73,15 @@ def add_key() -> Response:
 
 
 @blueprint.post("/<int:number>/revoke")
-@requires_admin(_render_page)
 @requires_confirmation()
 def revoke_key(number: int) -> Response:
     app_db, name = app_context().app_db, _require_key_name(number)
     keys.revoke(app_db, name)
     audit_action("key revoked", name)
-    return redirect_to(PATH, "revoked")
+    return redirect_to(PATH, "Revoked.")
 
 
 @blueprint.post("/<int:number>/rotate")
-@requires_admin(_render_page)
 @requires_confirmation()
 def rotate_key(number: int) -> Response:
     """Replace the secret of a key.

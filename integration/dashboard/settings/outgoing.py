@@ -6,19 +6,19 @@ from datetime import timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from flask import Blueprint, Response, request
+from flask import Response, request
 
 from integration.context import app_context
 from integration.core import clock
 from integration.core.errors import DomainError
 from integration.core.ids import parse_id
-from integration.dashboard.settings.page import redirect_to, render, requires_admin
-from integration.dashboard.site import after_redirect
-from integration.dashboard.site.background_jobs import ProgressCallback, current_jobs
+from integration.dashboard.settings.page import make_blueprint, render
+from integration.dashboard.site.after_redirect import redirect_to
+from integration.dashboard.site.background_jobs import NO_PROGRESS, ProgressCallback, current_jobs
 from integration.dashboard.site.confirmation import requires_confirmation
-from integration.dashboard.site.guard import audit_action
+from integration.dashboard.site.guard import current_person
 from integration.dashboard.system.work import start_job
-from integration.events import delivery_log, subscriptions
+from integration.events import commands, delivery_log, subscriptions
 from integration.events.feed import CALL_KINDS, CALLBACK_KINDS, MESSAGE_KINDS
 from integration.events.subscriptions import Subscription
 from integration.mirror.page_queries.call_view import parse_day
@@ -28,8 +28,6 @@ JOB_NAME = "replay of events"
 TEST_JOB = "test of outgoing webhook "
 """Beginning of the names of jobs; the id of the webhook follows."""
 PAGE_SIZE = 50
-
-blueprint = Blueprint("settings_outgoing", __name__, url_prefix=PATH)
 
 
 def _render_page(**values: Any) -> str:
@@ -53,52 +51,34 @@ def _render_page(**values: Any) -> str:
     )
 
 
-@blueprint.get("")
-@requires_admin(_render_page)
-def index() -> str:
-    return _render_page(**after_redirect.take())
+blueprint = make_blueprint("outgoing", PATH, _render_page)
 
 
 @blueprint.post("")
-@requires_admin(_render_page)
 @requires_confirmation()
 def add() -> Response:
-    context, name = app_context(), request.form.get("name", "").strip()
-    secret = subscriptions.add(
-        context.app_db,
-        context.settings,
-        name,
-        request.form.get("url", ""),
-        request.form.getlist("kind"),
-        with_parties=request.form.get("anonymous") != "1",
-        cursor=context.deliveries.newest_cursor(),
-    )
-    audit_action("outgoing webhook added", name)
-    return redirect_to(PATH, secret=secret, secret_for=name)
+    form = request.form
+    fields = {"url": form.get("url", ""), "kinds": form.getlist("kind")}
+    name, anonymous = form.get("name", "").strip(), form.get("anonymous") == "1"
+    added = _run(commands.add_subscription, name, anonymous=anonymous, **fields)
+    return redirect_to(PATH, secret=added["secret"], secret_for=name)
 
 
 @blueprint.post("/<int:number>/rotate")
-@requires_admin(_render_page)
 @requires_confirmation()
 def rotate(number: int) -> Response:
     name = _require(number).name
-    secret = subscriptions.rotate(app_context().app_db, number)
-    audit_action("outgoing webhook rotated", name)
-    return redirect_to(PATH, secret=secret, secret_for=name)
+    return redirect_to(PATH, secret=_run(commands.rotate_secret, name)["secret"], secret_for=name)
 
 
 @blueprint.post("/<int:number>/remove")
-@requires_admin(_render_page)
 @requires_confirmation()
 def remove(number: int) -> Response:
-    name = _require(number).name
-    subscriptions.remove(app_context().app_db, number)
-    audit_action("outgoing webhook removed", name)
-    return redirect_to(PATH, "removed")
+    _run(commands.remove_subscription, _require(number).name)
+    return redirect_to(PATH, "Removed.")
 
 
 @blueprint.post("/<int:number>/test")
-@requires_admin(_render_page)
 def send_test(number: int) -> Response:
     """Send a test on a background job, which waits for a running request."""
     subscription, deliveries = _require(number), app_context().deliveries
@@ -114,25 +94,25 @@ def send_test(number: int) -> Response:
 
 
 @blueprint.post("/<int:number>/enable")
-@requires_admin(_render_page)
 def enable(number: int) -> Response:
-    name = _require(number).name
-    subscriptions.enable(app_context().app_db, number)
-    audit_action("outgoing webhook enabled", name)
-    return redirect_to(PATH, "saved")
+    _run(commands.enable_subscription, _require(number).name)
+    return redirect_to(PATH, "Saved.")
 
 
 @blueprint.post("/<int:number>/skip")
-@requires_admin(_render_page)
 def skip(number: int) -> Response:
-    name = _require(number).name
-    app_context().deliveries.skip(number)
-    audit_action("event skipped", name)
-    return redirect_to(PATH, "saved")
+    _run(commands.skip_event, _require(number).name)
+    return redirect_to(PATH, "Saved.")
+
+
+def _run(command: Any, name: str, **arguments: Any) -> dict[str, Any]:
+    """Run a command of `switchroom events` for the current user. It records the action in the audit log."""
+    actor = {"who": current_person().email, "address": request.remote_addr or ""}
+    result: dict[str, Any] = command(app_context(), {"name": name, **actor, **arguments}, NO_PROGRESS)
+    return result
 
 
 @blueprint.post("/attempts/<int:attempt>/replay")
-@requires_admin(_render_page)
 def replay_attempt(attempt: int) -> Response:
     """Send the event of an entry of the log."""
     with app_context().app_db.read() as connection:
@@ -143,7 +123,6 @@ def replay_attempt(attempt: int) -> Response:
 
 
 @blueprint.post("/replay")
-@requires_admin(_render_page)
 def replay_days() -> Response:
     """Send the events of days in the display zone."""
     subscription = _require(parse_id(request.form.get("webhook", "")) or 0)
@@ -169,7 +148,7 @@ def _start_replay(subscription: Subscription, attempts: list[int]) -> Response:
         return f"{subscription.name}: {count:,} events delivered"
 
     start_job(JOB_NAME, "outgoing webhook replayed", work)
-    return redirect_to(PATH, anchor="log")
+    return redirect_to(f"{PATH}#log")
 
 
 def _require(number: int) -> Subscription:

@@ -7,10 +7,9 @@ Setup links, secrets of keys and wallboard URLs are shown once, on the page afte
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
-from typing import Any, ParamSpec
+from typing import Any
 
-from flask import Blueprint, Response, redirect, request
+from flask import Blueprint, Response, make_response, redirect, request
 
 from integration.access.rights import ROLE_LABELS
 from integration.context import app_context
@@ -20,78 +19,31 @@ from integration.dashboard.site import after_redirect, layout
 from integration.dashboard.site.guard import requires
 from integration.mirror.page_queries import history
 
-P = ParamSpec("P")
-
 blueprint = Blueprint("settings", __name__, url_prefix="/settings")
-
-RESULT_MESSAGES = {
-    "changed": "Changed.",
-    "removed": "Removed.",
-    "revoked": "Revoked.",
-    "ended": "Logged out.",
-    "saved": "Saved.",
-}
 
 
 @blueprint.get("")
 @requires("admin")
 def index() -> Response:
-    """Redirect to the first page.
+    return make_response(redirect("/settings/people"))
 
-    Browsers keep the anchor, and `app.js` opens the page that has its section now.
+
+def make_blueprint(name: str, path: str, render_page: Callable[..., str]) -> Blueprint:
+    """Return the blueprint of a settings page, for administrators.
+
+    `render_page` returns the page with the values of its parameters. A DomainError is shown on it, with
+    status 400.
     """
-    return redirect("/settings/people")  # type: ignore[return-value]
-
-
-@blueprint.get("/audit")
-@requires("admin")
-def show_audit() -> Response:
-    """Redirect from the former address of the audit log."""
-    return redirect("/privacy/audit")  # type: ignore[return-value]
-
-
-def redirect_to(path: str, message_key: str = "", anchor: str = "", **shown_once: Any) -> Response:
-    """Redirect to a settings page, which shows the values of `shown_once` once."""
-    if shown_once:
-        after_redirect.put(path, **shown_once)
-    query = f"?said={message_key}" if message_key else ""
-    return redirect(f"{path}{query}{'#' + anchor if anchor else ''}", 303)  # type: ignore[return-value]
+    blueprint = Blueprint(f"settings_{name}", __name__, url_prefix=path)
+    blueprint.before_request(requires("admin")(lambda: None))
+    blueprint.register_error_handler(DomainError, lambda refusal: (render_page(refused=str(refusal)), 400))
+    blueprint.add_url_rule("", "index", lambda: render_page(**after_redirect.take()), methods=["GET"])
+    return blueprint
 
 
 def render(template: str, **values: Any) -> str:
-    """Render a settings page. `values` replace the common ones."""
-    return layout.render_page(
-        "system",
-        template,
-        **{
-            "message": RESULT_MESSAGES.get(request.args.get("said", ""), ""),
-            "roles": ROLE_LABELS,
-            "refused": None,
-            **values,
-        },
-    )
-
-
-def requires_admin(
-    render_page: Callable[..., str],
-) -> Callable[[Callable[P, Any]], Callable[P, Any]]:
-    """Decorate a view for administrators.
-
-    A DomainError is shown on the page of `render_page` with status 400.
-    """
-
-    def decorate(view: Callable[P, Any]) -> Callable[P, Any]:
-        @requires("admin")
-        @wraps(view)
-        def guarded(*args: P.args, **kwargs: P.kwargs) -> Any:
-            try:
-                return view(*args, **kwargs)
-            except DomainError as refusal:
-                return render_page(refused=str(refusal)), 400
-
-        return guarded
-
-    return decorate
+    """Render a settings page."""
+    return layout.render_page("system", template, roles=ROLE_LABELS, **values)
 
 
 def list_phone_users() -> list[Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from flask import Blueprint, Response, abort, request
+from flask import Response, abort, request
 
 from integration.access import people, sessions, setup_links
 from integration.access.login import devices, second_factor
@@ -15,12 +15,12 @@ from integration.core.errors import DomainError
 from integration.core.ids import parse_id
 from integration.dashboard.settings.page import (
     list_phone_users,
+    make_blueprint,
     parse_platform_user_id,
-    redirect_to,
     render,
-    requires_admin,
 )
-from integration.dashboard.site import after_redirect, edit_versions
+from integration.dashboard.site import edit_versions
+from integration.dashboard.site.after_redirect import redirect_to
 from integration.dashboard.site.confirmation import requires_confirmation
 from integration.dashboard.site.guard import audit_action
 from integration.dashboard.site.login_start import send_mails
@@ -28,7 +28,6 @@ from integration.settings.base_url import find_base_url
 from integration.workspace import person_settings
 
 PATH = "/settings/people"
-blueprint = Blueprint("settings_people", __name__, url_prefix=PATH)
 
 DEFAULT_RIGHT_LABEL = "Default for role"
 """Label of a right that is neither granted nor denied by name."""
@@ -45,14 +44,10 @@ def _render_page(**values: Any) -> str:
     )
 
 
-@blueprint.get("")
-@requires_admin(_render_page)
-def index() -> str:
-    return _render_page(**after_redirect.take())
+blueprint = make_blueprint("people", PATH, _render_page)
 
 
 @blueprint.post("")
-@requires_admin(_render_page)
 @requires_confirmation()
 def add_person() -> Response:
     app_db = app_context().app_db
@@ -67,13 +62,11 @@ def add_person() -> Response:
 
 
 @blueprint.get("/<int:number>")
-@requires_admin(_render_page)
 def show_person(number: int) -> str:
     return _render_person(_require_person(number))
 
 
 @blueprint.post("/<int:number>")
-@requires_admin(_render_page)
 @requires_confirmation()
 def change_person(number: int) -> Response | tuple[str, int]:
     """Change the role, the rights and the phone user in one transaction.
@@ -103,11 +96,10 @@ def change_person(number: int) -> Response | tuple[str, int]:
     if "name" in kept:
         person_settings.save_name(app_context().app_db, person.id, kept["name"])
     audit_action("user changed", people.describe_access(updated_person))
-    return redirect_to(PATH, "changed")
+    return redirect_to(PATH, "Changed.")
 
 
 @blueprint.post("/<int:number>/reset")
-@requires_admin(_render_page)
 @requires_confirmation()
 def reset_person(number: int) -> Response:
     person = _require_person(number)
@@ -117,28 +109,25 @@ def reset_person(number: int) -> Response:
 
 
 @blueprint.post("/<int:number>/second-factor/remove")
-@requires_admin(_render_page)
 @requires_confirmation()
 def remove_second_factor(number: int) -> Response:
     person = _require_person(number)
     people.remove_second_factor(app_context().app_db, person.email)
     audit_action("second factor removed", person.email)
     send_mails()
-    return redirect_to(PATH, "removed")
+    return redirect_to(PATH, "Removed.")
 
 
 @blueprint.post("/<int:number>/remove")
-@requires_admin(_render_page)
 @requires_confirmation()
 def remove_person(number: int) -> Response:
     person = _require_person(number)
     people.remove(app_context().app_db, person.email)
     audit_action("user removed", person.email)
-    return redirect_to(PATH, "removed")
+    return redirect_to(PATH, "Removed.")
 
 
 @blueprint.post("/<int:number>/log-out")
-@requires_admin(_render_page)
 def end_session(number: int) -> Response:
     """End one session of a dashboard user, or all of them."""
     app_db, person = app_context().app_db, _require_person(number)
@@ -151,7 +140,7 @@ def end_session(number: int) -> Response:
     else:
         sessions.revoke_all(app_db, person.id, by_admin=True)
     audit_action("logged out", person.email)
-    return redirect_to(f"{PATH}/{person.id}", "ended")
+    return redirect_to(f"{PATH}/{person.id}", "Logged out.")
 
 
 def _form_values(person: people.Person) -> dict[str, str]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from flask import Blueprint, Response, request
+from flask import Response, request
 
 from integration.context import app_context
 from integration.core.errors import DomainError
-from integration.dashboard.settings.page import redirect_to, render, requires_admin
-from integration.dashboard.site import after_redirect
+from integration.dashboard.settings.page import make_blueprint, render
+from integration.dashboard.site.after_redirect import redirect_to
 from integration.dashboard.site.confirmation import requires_confirmation
 from integration.dashboard.site.guard import audit_action
 from integration.settings.base_url import find_base_url
@@ -18,21 +18,16 @@ from integration.workspace import wallboards
 Default = TypeVar("Default", int, None)
 
 PATH = "/settings/screens"
-blueprint = Blueprint("settings_screens", __name__, url_prefix=PATH)
 
 
 def _render_page(**values: Any) -> str:
     return render("settings_screens.html", boards=wallboards.list_all(app_context().app_db), **values)
 
 
-@blueprint.get("")
-@requires_admin(_render_page)
-def index() -> str:
-    return _render_page(**after_redirect.take())
+blueprint = make_blueprint("screens", PATH, _render_page)
 
 
 @blueprint.post("")
-@requires_admin(_render_page)
 @requires_confirmation()
 def add_wallboard() -> Response:
     context = app_context()
@@ -51,11 +46,10 @@ def add_wallboard() -> Response:
 
 
 @blueprint.post("/<int:number>/revoke")
-@requires_admin(_render_page)
 @requires_confirmation()
 def revoke_wallboard(number: int) -> Response:
     audit_action("wallboard revoked", wallboards.revoke(app_context().app_db, number))
-    return redirect_to(PATH, "revoked")
+    return redirect_to(PATH, "Revoked.")
 
 
 def _parse_whole_number(name: str, default: Default) -> int | Default:

@@ -8,14 +8,14 @@ from datetime import timedelta
 from typing import Any, get_args
 from zoneinfo import ZoneInfo
 
-from flask import Blueprint, Response, request
+from flask import Response, request
 
 from integration.context import app_context
 from integration.core import clock, sms_length
 from integration.core.errors import DomainError
 from integration.core.ids import parse_id
-from integration.dashboard.settings.page import redirect_to, render, requires_admin
-from integration.dashboard.site import after_redirect
+from integration.dashboard.settings.page import make_blueprint, render
+from integration.dashboard.site.after_redirect import redirect_to
 from integration.dashboard.site.confirmation import requires_confirmation
 from integration.dashboard.site.guard import audit_action
 from integration.mirror.page_queries import messages, phones
@@ -26,7 +26,6 @@ from integration.workspace.text_back import TextRule, WhileLine
 from integration.workspace.text_back_checks import LONGEST_OPENING, MAX_LENGTH
 
 PATH = "/settings/text-back"
-blueprint = Blueprint("settings_text_back", __name__, url_prefix=PATH)
 
 MAX_DELAY_MINUTES = 30
 MAX_LISTED_CALLS = 100
@@ -44,9 +43,7 @@ def _render_page(**values: Any) -> str:
         opted_out = opt_outs.list_all(connection)
         sent = text_back.count_this_month(connection, ZoneInfo(context.settings.dashboard.timezone))
     with context.mirror_db.read() as connection:
-        lines = _list_lines(connection)
-        senders = _list_senders(connection)
-        templates = _list_templates(connection)
+        lines, senders, templates = _read_choices(connection)
     texts = {
         rule.id: rule.text if rule.template_id is None else templates.get(rule.template_id, ("", ""))[1]
         for rule in rules
@@ -74,66 +71,57 @@ def _render_page(**values: Any) -> str:
     )
 
 
-@blueprint.get("")
-@requires_admin(_render_page)
-def index() -> str:
-    return _render_page(**after_redirect.take())
+blueprint = make_blueprint("text_back", PATH, _render_page)
 
 
 @blueprint.post("")
-@requires_admin(_render_page)
 def save() -> Response:
     """Add a rule, or change the rule `id`, which is then a dry run."""
     rule = _read_rule()
     text_back.save_rule(app_context().app_db, rule)
     audit_action("text back rule changed" if rule.id else "text back rule added", _name_rule(rule))
-    return redirect_to(PATH, "saved", "rules")
+    return redirect_to(f"{PATH}#rules", "Saved.")
 
 
 @blueprint.post("/<int:number>/start")
-@requires_admin(_render_page)
 @requires_confirmation()
 def start(number: int) -> Response:
     return _set_sending(number, is_sending=True)
 
 
 @blueprint.post("/<int:number>/stop")
-@requires_admin(_render_page)
 def stop(number: int) -> Response:
     return _set_sending(number, is_sending=False)
 
 
 @blueprint.post("/<int:number>/remove")
-@requires_admin(_render_page)
 def remove(number: int) -> Response:
     rule = _require_rule(number)
     text_back.remove_rule(app_context().app_db, number)
     audit_action("text back rule removed", _name_rule(rule))
-    return redirect_to(PATH, "removed", "rules")
+    return redirect_to(f"{PATH}#rules", "Removed.")
 
 
 @blueprint.post("/resume")
-@requires_admin(_render_page)
 @requires_confirmation()
 def resume() -> Response:
     """Resume all rules after a pause."""
     text_back_sending.resume(app_context())
     audit_action("text back resumed", "all rules")
-    return redirect_to(PATH, "changed")
+    return redirect_to(PATH, "Changed.")
 
 
 @blueprint.post("/opt-outs/<int:number>/remove")
-@requires_admin(_render_page)
 def remove_opt_out(number: int) -> Response:
     audit_action("opt-out removed", opt_outs.remove(app_context().app_db, number))
-    return redirect_to(PATH, "removed", "opt-outs")
+    return redirect_to(f"{PATH}#opt-outs", "Removed.")
 
 
 def _set_sending(number: int, *, is_sending: bool) -> Response:
     rule = _require_rule(number)
     text_back.set_sending(app_context().app_db, number, is_sending=is_sending)
     audit_action("text back started" if is_sending else "text back stopped", _name_rule(rule))
-    return redirect_to(PATH, "changed", "rules")
+    return redirect_to(f"{PATH}#rules", "Changed.")
 
 
 def _require_rule(number: int) -> TextRule:
@@ -155,11 +143,7 @@ def _read_rule() -> TextRule:
     """Return the rule of the form. Raises DomainError for a mistake."""
     form, context = request.form, app_context()
     with context.mirror_db.read() as connection:
-        lines, senders, templates = (
-            _list_lines(connection),
-            _list_senders(connection),
-            _list_templates(connection),
-        )
+        lines, senders, templates = _read_choices(connection)
     delay_text, template_id = form.get("delay", "").strip(), parse_id(form.get("template", ""))
     while_line = next((value for value in get_args(WhileLine) if value == form.get("while")), None)
     if while_line is None:
@@ -224,21 +208,18 @@ def _measure(text: str, rule: TextRule, lines: dict[str, str]) -> sms_length.Sms
     return sms_length.measure(text)
 
 
-def _list_lines(connection: sqlite3.Connection) -> dict[str, str]:
-    """Return the names of the account's numbers by their E.164 form."""
-    return _name_numbers(phones.list_caller_id_numbers(connection))
+def _read_choices(
+    connection: sqlite3.Connection,
+) -> tuple[dict[str, str], dict[str, str], dict[int, tuple[str, str]]]:
+    """Return what a rule can name: lines, senders and templates.
 
-
-def _list_senders(connection: sqlite3.Connection) -> dict[str, str]:
-    """Return the names of the numbers that can send and receive SMS by their E.164 form."""
-    return _name_numbers(messages.list_sms_numbers(connection))
-
-
-def _name_numbers(rows: list[sqlite3.Row]) -> dict[str, str]:
+    Lines and senders, which can send and receive SMS, are names by E.164 form. Templates are (name, text) of
+    the canned responses by id.
+    """
     to_e164 = app_context().phone_numbers.to_e164
-    return {number: row["name"] or "" for row in rows if (number := to_e164(row["e164"]))}
-
-
-def _list_templates(connection: sqlite3.Connection) -> dict[int, tuple[str, str]]:
-    """Return name and text of the canned responses by id."""
-    return {number: (name, text) for number, name, text in messages.list_canned_responses(connection)}
+    lines, senders = (
+        {number: row["name"] or "" for row in rows if (number := to_e164(row["e164"]))}
+        for rows in (phones.list_caller_id_numbers(connection), messages.list_sms_numbers(connection))
+    )
+    responses = messages.list_canned_responses(connection)
+    return lines, senders, {number: (name, text) for number, name, text in responses}

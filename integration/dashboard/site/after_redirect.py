@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-from flask import current_app, g, request
+from flask import Response, current_app, g, make_response, redirect, request
 
 from integration.core import clock, tokens
 
@@ -52,9 +52,19 @@ def put(path: str, *, token: str | None = None, **values: Any) -> None:
     _current_values().put(token or g.session_token, path, values)
 
 
-def put_message(url: str, message: str) -> None:
-    """Store a message for the next GET of a page that all pages show in the same place."""
-    put(_message_key(urlsplit(url).path), message=message)
+def put_message(path: str, message: str, *, token: str | None = None) -> None:
+    """Store a message for the next GET of the page `path`. All pages show it in the same place."""
+    put(_message_key(path), token=token, message=message)
+
+
+def redirect_to(url: str, message: str = "", **shown_once: Any) -> Response:
+    """Redirect to a page that shows `message`, and has the values `shown_once`, once."""
+    path = urlsplit(url).path
+    if message:
+        put_message(path, message)
+    if shown_once:
+        put(path, **shown_once)
+    return make_response(redirect(url, 303))
 
 
 def take_message() -> str:
@@ -75,6 +85,5 @@ def take() -> dict[str, Any]:
 
 
 def _current_values() -> OnceValues:
-    values = current_app.extensions.setdefault(EXTENSION, OnceValues())
-    assert isinstance(values, OnceValues)
+    values: OnceValues = current_app.extensions.setdefault(EXTENSION, OnceValues())
     return values

@@ -6,10 +6,12 @@ import logging
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from flask import current_app
 
 from integration.core import clock
+from integration.core.commands import Progress
 from integration.core.errors import StorageError, SwitchroomError
 
 log = logging.getLogger(__name__)
@@ -18,6 +20,23 @@ EXTENSION = "switchroom jobs"
 
 ProgressCallback = Callable[[str, int, int], None]
 """Progress callback: name of the step, completed items, total items."""
+
+
+NO_PROGRESS = Progress(lambda _: None, lambda: True)
+"""Progress of a command that a form waits for."""
+
+
+def make_progress(report: ProgressCallback, step: str = "") -> Progress:
+    """Return the progress of a command, shown as that of a job.
+
+    `step`: its name, for a command that sends none.
+    """
+
+    def send(facts: dict[str, Any]) -> None:
+        name = f"/{facts['collection']}" if "collection" in facts else facts.get("doing", step)
+        report(name, facts.get("done") or 0, facts.get("total") or 0)
+
+    return Progress(send, lambda: True)
 
 
 @dataclass(slots=True)
@@ -91,6 +110,5 @@ class BackgroundJobs:
 
 def current_jobs() -> BackgroundJobs:
     """Return the jobs of the application that serves the current request."""
-    jobs = current_app.extensions.setdefault(EXTENSION, BackgroundJobs())
-    assert isinstance(jobs, BackgroundJobs)
+    jobs: BackgroundJobs = current_app.extensions.setdefault(EXTENSION, BackgroundJobs())
     return jobs

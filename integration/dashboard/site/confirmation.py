@@ -148,6 +148,5 @@ def _restore_secrets() -> Response | None:
 
 
 def _current_secrets() -> OnceValues:
-    values = current_app.extensions.setdefault(_SECRETS_EXTENSION, OnceValues())
-    assert isinstance(values, OnceValues)
+    values: OnceValues = current_app.extensions.setdefault(_SECRETS_EXTENSION, OnceValues())
     return values

@@ -61,8 +61,7 @@ def respond_done(message: str, url: str, *, undo: Mapping[str, str] | None = Non
     """
     if is_script_request():
         return jsonify({"done": True, "message": message, **({"undo": undo} if undo else {})})
-    after_redirect.put_message(url, message)
-    return redirect(url, 303)
+    return after_redirect.redirect_to(url, message)
 
 
 def respond_question(question: str, label: str, fields: Mapping[str, str]) -> Response:

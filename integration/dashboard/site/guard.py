@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from functools import wraps
 from typing import ParamSpec, TypeVar
 from urllib.parse import urlencode
@@ -19,7 +20,7 @@ from flask import Flask, Response, abort, g, jsonify, make_response, redirect, r
 
 from integration.access import audit, browser, sessions, visibility
 from integration.access.people import Person
-from integration.access.rights import EXPORTS_ONLY, RIGHTS, ROLES, Role, has
+from integration.access.rights import EXPORTS_ONLY, Role, has
 from integration.access.sessions import Session
 from integration.access.visibility import AgentsSee, Visibility
 from integration.context import app_context
@@ -70,38 +71,41 @@ HEADLINES: Mapping[int, str] = {400: "Bad request", 403: "Not allowed", 404: "Pa
 _LOCAL_PATH = re.compile(r"/(?![/\\])[^\\\x00-\x20\x7f]*")
 
 
+@dataclass(frozen=True, slots=True)
 class Guard:
     """Checks before each request.
 
     `open_to_all` names the endpoints and blueprints that need no login.
     """
 
-    def __init__(
-        self,
-        app_db: Database,
-        *,
-        public_url: str | None,
-        agents_see: AgentsSee,
-        second_factor_roles: Collection[Role],
-        open_to_all: Collection[str],
-    ) -> None:
-        self._app_db = app_db
-        self._second_factor_roles = frozenset(second_factor_roles)
-        self._public_url = public_url
-        self._agents_see = agents_see
-        self._open_routes = frozenset(open_to_all)
+    app_db: Database
+    public_url: str | None
+    agents_see: AgentsSee
+    second_factor_roles: Collection[Role]
+    open_to_all: Collection[str]
+
+    def install(self, app: Flask) -> None:
+        """Check every route of `app`.
+
+        Call this before any other `before_request` is added. Templates get `csrf_token()` and `person` (None
+        before login).
+        """
+        app.before_request(self.check)
+        app.after_request(self.finish)
+        app.jinja_env.globals["csrf_token"] = csrf_token
+        app.context_processor(lambda: {"person": g.get("person")})
 
     def check(self) -> Response | None:
         """Check login and CSRF token before each request.
 
         The login is checked before the body is read.
         """
-        if request.endpoint is not None and self._is_open(request.endpoint, request.blueprint):
+        if request.endpoint in self.open_to_all or request.blueprint in self.open_to_all:
             return None
-        if self._app_db.damage is not None:
+        if self.app_db.damage is not None:
             # Pages could show wrong rights, and lose what users enter.
-            text = f"Webhooks are stored and records are synced. {describe_repair(self._app_db.name)}"
-            return refuse(503, text, headline=f"{self._app_db.name} is damaged")
+            text = f"Webhooks are stored and records are synced. {describe_repair(self.app_db.name)}"
+            return refuse(503, text, headline=f"{self.app_db.name} is damaged")
         request.max_content_length = (
             MAX_LOGIN_FORM_BYTES
             if request.blueprint in (LOGIN_BLUEPRINT, SECOND_FACTOR_BLUEPRINT)
@@ -111,7 +115,7 @@ class Guard:
         )
         token = browser.browser_token(request)
         login = (
-            sessions.find_incomplete(self._app_db, token, second_factor_roles=self._second_factor_roles)
+            sessions.find_incomplete(self.app_db, token, second_factor_roles=self.second_factor_roles)
             if token
             else None
         )
@@ -148,21 +152,18 @@ class Guard:
         page was rendered (`describe_viewer`).
         """
         person, token = current_person(), g.session_token
-        seen = visibility.of(person, self._agents_see)
+        seen = visibility.of(person, self.agents_see)
         viewer_at_start = request.args.get("viewer") or describe_viewer(person, seen)
 
         def is_still_valid() -> bool:
             login = sessions.find(
-                self._app_db, token, touch=False, second_factor_roles=self._second_factor_roles
+                self.app_db, token, touch=False, second_factor_roles=self.second_factor_roles
             )
             if login is None:
                 return False
-            return describe_viewer(login[1], visibility.of(login[1], self._agents_see)) == viewer_at_start
+            return describe_viewer(login[1], visibility.of(login[1], self.agents_see)) == viewer_at_start
 
         return Viewer(person, g.session.id, seen, is_still_valid)
-
-    def _is_open(self, endpoint: str, blueprint: str | None) -> bool:
-        return endpoint in self._open_routes or (blueprint is not None and blueprint in self._open_routes)
 
     def _is_login_sufficient(self) -> bool:
         if request.blueprint == LOGIN_BLUEPRINT or g.get("person") is not None:
@@ -170,7 +171,7 @@ class Guard:
         return request.blueprint == SECOND_FACTOR_BLUEPRINT and g.get("session") is not None
 
     def _reject_forged(self, token: str | None) -> Response | None:
-        origin = browser.foreign_origin(request, self._public_url)
+        origin = browser.foreign_origin(request, self.public_url)
         if origin is not None:
             return refuse(
                 403,
@@ -184,44 +185,9 @@ class Guard:
         return None
 
 
-def install(
-    app: Flask,
-    app_db: Database,
-    *,
-    public_url: str | None,
-    agents_see: AgentsSee,
-    second_factor_roles: Collection[Role] = (),
-    open_to_all: Collection[str],
-) -> Guard:
-    """Install the guard for every route of `app`.
-
-    Call this before any other `before_request` is added. Templates get `csrf_token()` and `person` (None
-    before login).
-    """
-    guard = Guard(
-        app_db,
-        public_url=public_url,
-        agents_see=agents_see,
-        second_factor_roles=second_factor_roles,
-        open_to_all=open_to_all,
-    )
-    app.before_request(guard.check)
-    app.after_request(guard.finish)
-    app.jinja_env.globals["csrf_token"] = csrf_token
-    app.context_processor(lambda: {"person": g.get("person")})
-    return guard
-
-
 def current_person() -> Person:
-    """Return the dashboard user of this request.
-
-    Raises RuntimeError on a route without login.
-    """
-    person = g.get("person")
-    if not isinstance(person, Person):
-        raise RuntimeError(
-            f"The endpoint {request.endpoint} reads the dashboard user. It must require a login."
-        )
+    """Return the dashboard user of this request. Only for routes that need a login."""
+    person: Person = g.person
     return person
 
 
@@ -276,9 +242,6 @@ def requires(role_or_right: str, *others: str) -> Callable[[Callable[P, R]], Cal
 
     Other users get 403.
     """
-    for name in (role_or_right, *others):
-        if name not in (*ROLES, *RIGHTS):
-            raise ValueError(f"{name!r} is neither a role nor a right.")
 
     def decorate(view: Callable[P, R]) -> Callable[P, R | Response]:
         @wraps(view)

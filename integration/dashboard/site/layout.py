@@ -245,15 +245,37 @@ def build_tabs(
 
 def build_layout(person: Person) -> dict[str, Any]:
     context = app_context()
+    with context.mirror_db.read() as connection:
+        data_age = read_data_age(connection, context)
+    common = {
+        "person": person,
+        "viewer": describe_viewer(person, get_visibility()),
+        "zone": context.settings.dashboard.timezone.replace("_", " "),
+        "now": int(clock.unix() * 1000),
+        "help": find_help_page(request.path),
+        "message": after_redirect.take_message(),
+        "age": data_age,
+    }
     if person.role == EXPORTS_ONLY:
-        return _build_layout_without_counts(context, person)
-    user_scope = get_visibility().user_scope
+        # No counts, alerts or stream.
+        counts = live.LiveCallCounts()
+        tabs = build_tabs(counts, 0, 0, 0, has_trouble=False)
+        return {
+            **common,
+            "notices": [],
+            "tabs": tabs,
+            "counts": counts,
+            "news": 0,
+            "change": "",
+            "away": None,
+        }
+    viewer = get_visibility()
+    user_scope = viewer.user_scope
     with context.app_db.read() as connection:
         played_ids = reads.list_played_ids(connection)
     with context.mirror_db.read() as connection:
         counts = live.count_live_calls(connection, user_scope)
         change_number = g.get("change") or live.get_change_number(connection)
-        data_age = read_data_age(connection, context)
         unreachable_at = unreachable_since(connection)
         outage = describe_outage(connection) if unreachable_at else None
         unplayed = media_lists.count_unplayed(connection, user_scope, played_ids)
@@ -262,49 +284,20 @@ def build_layout(person: Person) -> dict[str, Any]:
             unplayed = 0
         has_messages = not collection_state.get_state(connection, "sms").awaits_first_sync
     return {
-        **_build_common_layout(context, person),
+        **common,
         "notices": list_notices(context, user_scope),
         "tabs": build_tabs(
             counts,
-            count_final_callbacks(context, get_visibility()) or 0,
+            count_final_callbacks(context, viewer) or 0,
             len(find_unread_threads(context, person)) if has_messages else 0,
             unplayed,
             context.health.report()["status"] != "ok",
         ),
         "counts": counts,
-        "news": sum(entry.is_new for entry in list_notifications(context, person, get_visibility())),
+        "news": sum(entry.is_new for entry in list_notifications(context, person, viewer)),
         "change": change_number,
-        "age": data_age,
         "away": unreachable_at,
         "outage": outage,
-    }
-
-
-def _build_layout_without_counts(context: AppContext, person: Person) -> dict[str, Any]:
-    """Return the layout for the role EXPORTS_ONLY: no counts, alerts or stream."""
-    with context.mirror_db.read() as connection:
-        data_age = read_data_age(connection, context)
-    counts = live.LiveCallCounts()
-    return {
-        **_build_common_layout(context, person),
-        "notices": [],
-        "tabs": build_tabs(counts, 0, 0, 0, has_trouble=False),
-        "counts": counts,
-        "news": 0,
-        "change": "",
-        "age": data_age,
-        "away": None,
-    }
-
-
-def _build_common_layout(context: AppContext, person: Person) -> dict[str, Any]:
-    return {
-        "person": person,
-        "viewer": describe_viewer(person, get_visibility()),
-        "zone": context.settings.dashboard.timezone.replace("_", " "),
-        "now": int(clock.unix() * 1000),
-        "help": find_help_page(request.path),
-        "message": after_redirect.take_message(),
     }
 
 

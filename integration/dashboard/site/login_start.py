@@ -40,22 +40,23 @@ def start_login(person: Person, target: str, action: str) -> Response:
     return response
 
 
-def start_session(
-    person: Person, target: str, action: str, *, has_factor: bool = False, notifies: bool = True
-) -> Response:
+def start_session(person: Person, target: str, action: str, *, has_factor: bool = False) -> Response:
     """Start a complete session in this browser and redirect to `target`.
 
-    `has_factor`: the user has just entered the code. `notifies`: send the user a notice of a new device.
+    `has_factor`: the user has just entered the code.
     """
     response = make_response(redirect(find_start_page(person) if target == "/" else target, 303))
-    put_session(response, person, action, has_factor=has_factor, notifies=notifies)
+    put_session(response, person, action, has_factor=has_factor)
     return response
 
 
 def put_session(
     response: Response, person: Person, action: str, *, has_factor: bool, notifies: bool = True
 ) -> str:
-    """Start a session as `start_session` does, with another response. Returns its token."""
+    """Start a session as `start_session` does, with another response. Returns its token.
+
+    `notifies`: send the user a notice of a new device.
+    """
     context = app_context()
     address, agent = request.remote_addr or "", request.headers.get("User-Agent", "")
     token, device_token = tokens.new(), tokens.new()

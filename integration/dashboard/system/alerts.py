@@ -5,11 +5,10 @@ Only administrators can change alert rules.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from flask import Blueprint, Response, abort, redirect, request
+from flask import Blueprint, Response, abort, request
 
 from integration.access.rights import has
 from integration.alerts import messages, notification_log
@@ -32,7 +31,8 @@ from integration.outbound import mail, mail_server
 from integration.outbound.public_addresses import PublicHosts
 from integration.outbound.upload import check_new_url
 
-blueprint = Blueprint("alerts", __name__, url_prefix="/system/alerts")
+PATH = "/system/alerts"
+blueprint = Blueprint("alerts", __name__, url_prefix=PATH)
 
 PAGE_SIZE = 50
 DEFAULT_COOLDOWN_MINUTES = 15
@@ -40,13 +40,6 @@ DEFAULT_COOLDOWN_MINUTES = 15
 MAX_COOLDOWN_MINUTES = 10_080
 """Maximum minutes between two notifications of a rule: a week."""
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
-RESULT_MESSAGES = {
-    "saved": "Saved.",
-    "removed": "Removed.",
-    "paused": "Paused.",
-    "resumed": "Resumed.",
-    "switched on": "Switched on.",
-}
 
 
 @blueprint.get("")
@@ -74,26 +67,27 @@ def save() -> Response | tuple[str, int]:
     except DomainError as refusal:
         return _render_page(new_rule, refused=str(refusal)), 400
     audit_action("alert rule changed" if number else "alert rule added", _name_rule(new_rule))
-    return _redirect_home("saved")
+    return after_redirect.redirect_to(PATH, "Saved.")
+
+
+@blueprint.errorhandler(DomainError)
+def show_refusal(refusal: DomainError) -> tuple[str, int]:
+    return _render_page(None, refused=str(refusal)), 400
 
 
 @blueprint.post("/<int:number>/remove")
 @requires("admin")
-def remove(number: int) -> Response | tuple[str, int]:
-    return _run_action(
-        lambda: alert_rules.remove(app_context().app_db, number), "alert rule removed", "removed"
-    )
+def remove(number: int) -> Response:
+    return _finish(alert_rules.remove(app_context().app_db, number), "alert rule removed", "Removed.")
 
 
 @blueprint.post("/<int:number>/pause")
 @requires("admin")
-def pause(number: int) -> Response | tuple[str, int]:
+def pause(number: int) -> Response:
     paused = request.form.get("paused") == "1"
-    return _run_action(
-        lambda: alert_rules.pause(app_context().app_db, number, paused=paused),
-        "alert rule paused" if paused else "alert rule resumed",
-        "paused" if paused else "resumed",
-    )
+    name = alert_rules.pause(app_context().app_db, number, paused=paused)
+    word = "paused" if paused else "resumed"
+    return _finish(name, f"alert rule {word}", f"{word.capitalize()}.")
 
 
 @blueprint.post("/<int:number>/test")
@@ -108,15 +102,11 @@ def test(number: int) -> Response:
 
 @blueprint.post("/suggestions/<condition>")
 @requires("admin")
-def switch_on(condition: str) -> Response | tuple[str, int]:
+def switch_on(condition: str) -> Response:
     """Add the suggested rule of a condition."""
     rule = _make_new_rule(_require_suggestion(condition))
-
-    def add() -> str:
-        alert_rules.save(app_context().app_db, rule)
-        return _name_rule(rule)
-
-    return _run_action(add, "alert rule added", "switched on")
+    alert_rules.save(app_context().app_db, rule)
+    return _finish(_name_rule(rule), "alert rule added", "Switched on.")
 
 
 @blueprint.post("/suggestions/<condition>/test")
@@ -134,8 +124,7 @@ def _run_test(rule: Rule) -> Response:
     test_results = [_send_test(notification, rule) for notification in notifications]
     context.app_db.write(lambda tx: notification_log.add(tx, test_results))
     audit_action("alert rule tested", rule.name)
-    after_redirect.put("/system/alerts", tested=test_results)
-    return _redirect_home()
+    return after_redirect.redirect_to(PATH, tested=test_results)
 
 
 def _send_test(notification: Notification, rule: Rule) -> Notification:
@@ -196,7 +185,6 @@ def _render_page(edited_rule: Rule | None, **values: Any) -> str:
             ),
             "",
         ),
-        message=RESULT_MESSAGES.get(request.args.get("said", ""), ""),
         mail=mail_server.load(context.settings, context.app_db),
         CONDITIONS=CONDITIONS,
         DAYS=WEEKDAYS,
@@ -313,21 +301,13 @@ def _name_rule(rule: Rule) -> str:
     return ", ".join(dict.fromkeys((rule.name, CONDITIONS[rule.condition].label)))
 
 
-def _run_action(change: Callable[[], str], action: str, message_key: str) -> Response | tuple[str, int]:
-    try:
-        rule_name = change()
-    except DomainError as refusal:
-        return _render_page(None, refused=str(refusal)), 400
+def _finish(rule_name: str, action: str, message: str) -> Response:
+    """Announce the changed rules to open pages, record the action and return to the page."""
     app_context().mirror_db.write(lambda tx: tx.announce("alert", 0))
     audit_action(action, rule_name)
-    return _redirect_home(message_key)
+    return after_redirect.redirect_to(PATH, message)
 
 
 def _parse_whole_number(name: str, default: int) -> int:
     text = request.form.get(name, "").strip()
     return int(text) if text.isdecimal() and len(text) <= 9 else -1 if text else default
-
-
-def _redirect_home(message_key: str = "") -> Response:
-    query = f"?said={message_key}" if message_key else ""
-    return redirect(f"/system/alerts{query}", 303)  # type: ignore[return-value]

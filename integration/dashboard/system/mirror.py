@@ -8,10 +8,9 @@ from integration.catalogue import UnknownResource, get_resource
 from integration.catalogue.collection_titles import get_title
 from integration.catalogue.shapes import Resource
 from integration.context import app_context
-from integration.core.commands import Progress
 from integration.core.errors import SwitchroomError
 from integration.dashboard.site import layout
-from integration.dashboard.site.background_jobs import ProgressCallback
+from integration.dashboard.site.background_jobs import ProgressCallback, make_progress
 from integration.dashboard.site.guard import requires
 from integration.dashboard.system.work import redirect_to_section, start_job
 from integration.mirror.sync_state import completeness
@@ -40,10 +39,7 @@ def verify_completeness() -> Response:
     context = app_context()
 
     def work(report_progress: ProgressCallback) -> str:
-        progress = Progress(
-            lambda facts: report_progress(f"/{facts['collection']}", facts["done"] or 0, facts["total"] or 0),
-            lambda: True,
-        )
+        progress = make_progress(report_progress)
         results = verify_coverage.verify_completeness(context, {"resources": list(PLAN)}, progress)["proofs"]
         differing = [result for result in results if not result["complete"]]
         with context.mirror_db.read() as connection:
@@ -72,10 +68,7 @@ def accept_deletions() -> Response:
     arguments = {"resources": [target.collection], "full": True, "files": False, "accept": True}
 
     def work(report_progress: ProgressCallback) -> str:
-        progress = Progress(
-            lambda facts: report_progress(f"/{facts['collection']}", facts["done"] or 0, facts["total"] or 0),
-            lambda: True,
-        )
+        progress = make_progress(report_progress)
         result = commands.sync(context, arguments, progress)["rows"][0]
         if result["error"]:
             raise SwitchroomError(f"Cannot sync “{get_title(target)}”: {result['error']}")

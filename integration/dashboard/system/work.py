@@ -8,11 +8,10 @@ from flask import Blueprint, Response, abort, make_response, redirect, request
 
 from integration.access import audit
 from integration.context import AppContext, app_context
-from integration.core.commands import Progress
 from integration.core.errors import SwitchroomError
 from integration.core.ids import parse_id
 from integration.dashboard.site import layout
-from integration.dashboard.site.background_jobs import Job, ProgressCallback, current_jobs
+from integration.dashboard.site.background_jobs import Job, ProgressCallback, current_jobs, make_progress
 from integration.dashboard.site.guard import current_person, requires
 from integration.inbox import replay as webhook_replay
 from integration.maintenance import backup, doctor, manifest
@@ -49,9 +48,7 @@ def replay() -> Response:
     context = app_context()
 
     def work(report_progress: ProgressCallback) -> str:
-        progress = Progress(
-            lambda facts: report_progress("webhooks", facts["done"], facts["total"]), lambda: True
-        )
+        progress = make_progress(report_progress, "webhooks")
         result = webhook_replay.replay(context, {"failed": True}, progress)
         return f"{result['applied']} applied, {result['failed']} failed again"
 

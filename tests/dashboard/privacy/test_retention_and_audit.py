@@ -16,7 +16,6 @@ from integration.workspace import callbacks
 from integration.workspace.callback_following import update_from_mirror
 from tests.support.application import running_app
 from tests.support.applications.filled_data_dir import THEIRS, FilledDataDir
-from tests.support.page_text import text
 
 
 def row(page, label: str) -> str:
@@ -157,8 +156,6 @@ def test_the_audit_log_pages_back_to_its_first_entry(log):
     older = client.get(unescape(re.search(r'href="(/privacy/audit\?[^"]*before=\d+)"', first.text)[1]))
     assert "entry 049" in older.text
     assert "entry 000" in older.text
-    # The former address still works.
-    assert text(client.get("/settings/audit")).startswith(text(first)[:20])
 
 
 def test_an_entry_about_audio_or_a_call_names_the_call(log):

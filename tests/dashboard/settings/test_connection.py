@@ -208,13 +208,3 @@ def test_the_platform_is_checked(shared_app: TestApp) -> None:
     page = text(shared_app.log_in().post("/settings/connection/platform/check"))
     assert "http://platform.invalid" in page
     assert "fail Platform:" in page
-
-
-def test_former_addresses_lead_to_the_new_pages(shared_app: TestApp) -> None:
-    client = shared_app.log_in()
-    assert client.get("/settings").url.endswith("/settings/people")
-    sections = {"webhook": "connection", "mail": "connection", "keys": "keys", "wallboards": "screens"}
-    people = client.get("/settings/people").text
-    for section, page in sections.items():
-        assert f'id="{section}"' in client.get(f"/settings/{page}").text
-        assert f'id="{section}"' not in people
