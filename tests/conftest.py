@@ -112,7 +112,7 @@ def pytest_pycollect_makeitem(collector: pytest.Collector, obj: object) -> list[
 
 
 LONG = (
-    "browser/test_webhook_to_page", "server/", "cli/test_command_group",
+    "browser/test_working_days", "server/", "cli/test_command_group",
     "cli/test_demo", "core/test_health", "web/", "sync/test_jobs", "sync/reading/test_full_sync", "browser/",
 )  # fmt: skip
 """Files with a long time per test, longest first."""

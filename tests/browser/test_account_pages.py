@@ -1,4 +1,4 @@
-"""Account pages in a browser, with and without JavaScript."""
+"""Account pages in a browser: without JavaScript, and with long texts."""
 
 from __future__ import annotations
 
@@ -43,9 +43,8 @@ def office(fill):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("script", [True, False], ids=["with JavaScript", "without JavaScript"])
-def test_a_record_is_found_by_paging_filters_search_and_links(app, office, browser, script):
-    context = browser.new_context(java_script_enabled=script)
+def test_a_record_is_found_by_paging_filters_search_and_links_without_javascript(app, office, browser):
+    context = browser.new_context(java_script_enabled=False)
     log_in(app, context)
     page, problems = context.new_page(), []
     watch(page, problems)
@@ -76,26 +75,7 @@ def test_a_record_is_found_by_paging_filters_search_and_links(app, office, brows
     context.close()
 
 
-@pytest.mark.parametrize("width", [390, 1440])
-def test_pages_run_no_script_of_a_record_and_fit_their_window(app, office, browser, width):
-    context = browser.new_context(viewport={"width": width, "height": 844})
-    log_in(app, context)
-    page, problems = context.new_page(), []
-    watch(page, problems)
-    page.on("dialog", lambda dialog: problems.append(dialog.message))
-    for path in (
-        "/account", "/account/users", "/account/users/2", "/account/ringgroups", "/account/ringgroups/80001",
-        "/account/cdrs", "/account/cdrs/7", "/account/usergroups/1", "/account/ivrs",
-    ):  # fmt: skip
-        page.goto(app.url + path)
-        too_wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
-        assert too_wide <= 0, (path, too_wide)
-        assert page.locator("main script, main img").count() == 0
-    assert problems == []
-    context.close()
-
-
-@pytest.mark.parametrize(("width", "highest"), [(1440, 4200), (1024, 4200), (768, 4200), (390, 8000)])
+@pytest.mark.parametrize(("width", "highest"), [(1440, 4200), (768, 4200), (390, 8000)])
 def test_cells_of_long_texts_have_two_lines_and_break_long_words_only(app, fill, browser, width, highest):
     long, words = "Featherstonehaugh" * 12, "A sentence of many words that goes on. " * 12
     fill(

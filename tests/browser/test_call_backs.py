@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from contextlib import ExitStack
 
 import pytest
 from playwright.sync_api import expect
@@ -12,11 +11,7 @@ from integration.access import people
 from integration.core import clock
 from integration.workspace.callback_following import update_from_mirror
 from tests.browser.conftest import watch
-from tests.support.application import running_app
-from tests.support.clock import ago
-from tests.support.harness import wait_for
-from tests.support.held_platform import HeldPlatform
-from tests.support.people import BOB, Member
+from tests.support.people import BOB
 
 pytestmark = pytest.mark.exhaustive
 
@@ -120,49 +115,6 @@ def test_a_second_call_to_a_busy_caller_must_be_confirmed(browse, app, page, mis
     # The platform of this application is unreachable, so the call was sent and fails.
     expect(toast).to_contain_text("The phone system did not respond")
     assert count_sent_calls(app) == 1
-
-
-def test_of_two_agents_who_click_at_once_one_calls_and_the_other_gets_a_question(browser, tmp_path):
-    agents = {"Clara Whitfield": 12, "Finn Gallagher": 13}
-    with running_app(tmp_path / "data", dashboard__agents_see="own") as app, ExitStack() as stack:
-        platform = HeldPlatform(app)
-        stack.callback(platform.release.set)
-        for name, user_id in agents.items():
-            first, last = name.split()
-            app.put("users", {"id": user_id, "first_name": first, "last_name": last, "ext": f"10{user_id}"})
-        caller = {"party": "447700900208", "party_e164": "+447700900208", "party_name": "Greta Lindqvist"}
-        app.call(8, ago(600), outcome="missed", talk_seconds=None, change_no=1, user_id=None, **caller)
-        app.mirror_db.write(lambda tx: tx.announce("call", 8, {}))
-        update_from_mirror(app.app_db, app.mirror_db)
-        pages = []
-        for name, user_id in agents.items():
-            context = stack.enter_context(browser.new_context())
-            member = Member(f"{name.split()[0].lower()}@example.com", "agent", platform_user_id=user_id)
-            context.add_cookies([{"name": "session", "value": app.make_token(member), "url": app.url}])
-            pages.append(context.new_page())
-            pages[-1].goto(f"{app.url}/missed")
-            expect(pages[-1].locator(".button.call")).to_have_text("Call")
-        for page in pages:
-            page.evaluate("void document.querySelector('.button.call').click()")
-        wait_for(lambda: platform.requests == 1, "one click reaches the platform")
-        page_with_question = pages[1] if pages[0].locator("#toast button").count() == 0 else pages[0]
-        toast = page_with_question.locator("#toast")
-        expect(toast).to_contain_text("A colleague is calling them. Call anyway?")
-        # The phone system refuses the call: the question is answered by a second try.
-        platform.status = 412
-        platform.release.set()
-        called = pages[0] if page_with_question is pages[1] else pages[1]
-        expect(called.locator("#toast")).not_to_contain_text("Calling")
-        page_with_question.reload()
-        expect(page_with_question.locator("#missed-page .button.call")).to_have_text("Call")
-        # The own phone of the first agent rings and is not answered.
-        app.call(9, clock.utc_text(), direction="out", state="dialling", outcome=None, user_id=12, **caller)
-        page_with_question.reload()
-        expect(page_with_question.locator(".in-progress")).to_contain_text("calling them")
-        end = "UPDATE _calls SET state = 'ended', outcome = 'not_answered' WHERE id = 9"
-        app.mirror_db.write(lambda tx: tx.execute(end) and None)
-        page_with_question.reload()
-        expect(page_with_question.locator("#missed-page .button.call")).to_have_text("Call")
 
 
 def test_a_new_call_is_announced_only_in_a_view_to_which_it_belongs(browse, app, page, missed, problems):

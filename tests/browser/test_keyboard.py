@@ -66,20 +66,6 @@ def test_a_call_back_is_assigned_noted_and_closed_by_keyboard(browse, full, page
     expect(rows).to_have_count(before - 1)
 
 
-def test_a_call_is_opened_and_labelled_by_keyboard(browse, full, page):
-    browse("/calls")
-    page.keyboard.press("j")
-    page.keyboard.press("Enter")
-    expect(page.locator("#drawer h2")).to_be_visible()
-    page.keyboard.press("Enter")
-    expect(page).to_have_url(re.compile(r"/calls/\d+$"))
-    page.wait_for_load_state("load")
-    tab_to(page, "New label")
-    page.keyboard.type("Order")
-    page.keyboard.press("Enter")
-    expect(page.get_by_role("button", name=re.compile("Order"))).to_be_visible()
-
-
 def test_an_update_of_the_drawer_keeps_the_focus(browse, full, app, page):
     browse("/")
     page.locator("#call-42 a.name").press("Enter")

@@ -7,7 +7,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from integration.access import people, sessions
+from integration.access import people
 from integration.core import clock
 from integration.live import stream
 from tests.browser.conftest import log_in, watch
@@ -104,20 +104,6 @@ def test_other_tabs_and_the_page_before_show_the_login_after_a_logout(office, pa
     page.go_back()
     expect(page).to_have_title("Log in · Switchroom")
     assert "Quill" not in page.content()
-
-
-def test_a_session_without_use_ends_and_the_login_states_the_hours(office, page, monkeypatch):
-    monkeypatch.setattr(stream, "KEEP_ALIVE", 0.2)
-    log_in(office, page.context, "agent")
-    page.goto(office.url + "/")
-    expect(page.locator("#call-41")).to_contain_text("Quill")
-    sql = "UPDATE sessions SET seen_at = seen_at - ?"
-    office.app_db.write(lambda tx: tx.execute(sql, (sessions.IDLE_SECONDS,)) and None)
-    expect_logged_out(page, "You were logged out after 12 hours without use.")
-    # Another login deletes no session whose end is to be explained.
-    office.make_token(ALICE)
-    page.goto(office.url + "/calls")
-    expect_logged_out(page, "You were logged out after 12 hours without use.")
 
 
 def test_a_page_without_its_right_is_replaced(office, page, administrator, problems):

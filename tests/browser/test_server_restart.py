@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 
 import pytest
 from playwright.sync_api import expect
@@ -67,33 +66,6 @@ def agent(installation, page):
     expect(page.locator("#age .dot")).to_be_visible()
     page.evaluate("window.stillHere = true")
     return page
-
-
-def test_drawer_and_note_survive_a_killed_server_and_the_note_is_sent_afterwards(installation, agent):
-    page, first, second = agent, installation.ring(901), installation.ring(902)
-    page.locator(first).get_by_role("link").first.click()
-    note = page.get_by_label("New note")
-    note.fill("Asks for the invo")
-    installation.kill()
-    warning = re.compile(r"Connection lost \d+:\d\d ago")
-    expect(page.locator("#lost")).to_contain_text(warning, timeout=PATIENCE)
-
-    # Another call is requested: the page, the drawer and the note stay.
-    page.locator(second).get_by_role("link").first.click()
-    toast = page.locator("#toast")
-    expect(toast).to_have_text("No connection. The call opens when the server responds.")
-    expect(note).to_have_value("Asks for the invo")
-    note.fill("Asks for the invoice")
-    page.get_by_role("button", name="Add note").click()
-    expect(toast).to_have_text("No connection. This is sent when the server responds.")
-    expect(note).to_have_value("Asks for the invoice")
-
-    installation.start()
-    expect(toast).to_have_text("Note added.", timeout=PATIENCE)
-    expect(page.locator("#drawer .notes")).to_contain_text("Asks for the invoice")
-    expect(page.locator("#lost")).to_be_hidden()
-    expect(page.locator(installation.ring(903))).to_be_visible(timeout=PATIENCE)
-    assert page.evaluate("window.stillHere")
 
 
 def test_a_call_requested_while_the_server_is_down_opens_when_it_responds(installation, agent):

@@ -174,28 +174,6 @@ def test_after_a_network_failure_the_page_shows_calls_received_during_it(
     problems.clear()
 
 
-def test_a_page_survives_a_restart_of_the_server_without_reload(tmp_path, page):
-    product = Product(tmp_path / "data")
-
-    try:
-        added = product.command(
-            "user", "add", "a@example.com", "--role", "agent", "--password-stdin", stdin=PASSWORD
-        )
-        assert added.returncode == 0, added.stderr
-        page.goto(product.url + "/login")
-        page.get_by_label("E-mail").fill("a@example.com")
-        page.get_by_label("Password").fill(PASSWORD)
-        page.get_by_role("button", name="Log in").click()
-        expect(page.locator(receive_call(product, 901))).to_be_visible(timeout=30_000)
-        page.evaluate("window.stillHere = true")
-        product.stop()
-        product = Product(tmp_path / "data", port=product.port)
-        expect(page.locator(receive_call(product, 902))).to_be_visible(timeout=40_000)
-        assert page.evaluate("window.stillHere")
-    finally:
-        product.stop()
-
-
 @pytest.fixture(scope="module")
 def office(tmp_path_factory):
     """Product with two users, reachable as http://office.test, where browsers offer no locks."""

@@ -24,17 +24,6 @@ SMALLEST_TEXT = """() => Math.min(...[...document.querySelectorAll("#wall *")]
   .map((e) => parseFloat(getComputedStyle(e).fontSize)))"""
 CLIPPED_LAMPS = """() => [...document.querySelectorAll(".lamps li")]
   .filter((lamp) => lamp.scrollWidth > lamp.clientWidth + 1).map((lamp) => lamp.textContent)"""
-OWN_PAGES = (
-    "/reports?range=week",
-    "/settings/people",
-    "/settings/connection",
-    "/settings/keys",
-    "/settings/screens",
-    "/settings/people/1",
-    "/privacy/audit",
-    "/system/journal",
-    "/system/alerts",
-)
 
 
 def test_a_wallboard_refreshes_and_recovers_from_a_server_failure(app, page, problems):
@@ -132,19 +121,6 @@ def test_figures_are_chosen_on_the_wallboard_and_full_screen_hides_the_form(app,
     assert problems == []
 
 
-def test_reports_settings_and_system_pages_fit_a_phone(browse, app, page):
-    for number in range(1, 40):
-        app.call(
-            number, clock.utc_text(clock.unix() - 5000 * number), group_kind="queue", group_id=1, user_id=1
-        )
-    page.set_viewport_size({"width": 390, "height": 844})
-    for path in OWN_PAGES:
-        browse(path)
-        assert page.evaluate("document.documentElement.scrollWidth") <= 390, path
-        for tab in page.locator(".tabs [aria-current]").all():
-            expect(tab).to_be_in_viewport(ratio=1)
-
-
 def test_a_notice_appears_on_an_open_page_until_the_alert_ends(browse, app, page):
     alert_rules.save(app.app_db, Rule(0, "Long waits", "waiting", 60, notice=True))
     rules = RuleEvaluator(app.context, lambda: None)
@@ -157,11 +133,3 @@ def test_a_notice_appears_on_an_open_page_until_the_alert_ends(browse, app, page
     app.mirror_db.write(lambda tx: tx.execute("UPDATE _calls SET state = 'ended'"))
     rules.run()
     expect(page.locator("#notices")).not_to_contain_text("Greta")
-
-
-def test_a_figure_of_a_report_opens_its_rows(browse, app, page):
-    app.call(1, clock.utc_text(clock.unix() - 60), outcome="missed", party_name="Greta Lindqvist")
-    browse("/reports?range=week")
-    page.locator("section[aria-labelledby='outcomes'] tr:has(th:text-is('Missed')) a").first.click()
-    expect(page.locator("#call-1")).to_contain_text("Greta Lindqvist")
-    expect(page.locator("#total")).to_have_text("1 call")

@@ -151,8 +151,11 @@ def test_an_agents_day(installation, open_page_as):
     thread = page.locator("#threads a", has_text="07700 900643")
     expect(thread).to_contain_text("Is my bike ready?", timeout=PATIENCE)
     thread.click()
-    expect(page.locator("#talk")).to_contain_text("Is my bike ready?")
-    page.wait_for_load_state("load")
+    sql = "SELECT count(*) FROM sms WHERE message = 'Is my bike ready?'"
+    mirror = installation.product.data_dir / "mirror.db"
+    wait_for(lambda: query_database(mirror, sql) == [(1,)], "the record of the message")
+    page.reload()
+    expect(page.locator("#talk").get_by_text("Is my bike ready?")).to_have_count(1)
     page.get_by_label("Template").select_option(index=1)
     prepared = page.get_by_label("Message", exact=True).input_value()
     assert prepared

@@ -86,13 +86,6 @@ def test_the_overview_links_every_collection_with_its_age_and_count(client, fill
 
 
 @every
-def test_an_unmirrored_collection_opens(sites, of):
-    page = sites(None).get(f"/account/{of.collection}")
-    assert page.status_code == 200
-    assert "Not synced yet" in text(page)
-
-
-@every
 def test_a_collection_opens_as_list_and_as_record_with_every_field(sites, of):
     client, record = sites(complete_record), complete_record(of)
     listed = client.get(f"/account/{of.collection}")

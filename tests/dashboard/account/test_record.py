@@ -182,14 +182,6 @@ def test_a_record_that_sqlite_cannot_parse_is_shown_and_does_not_break_search(ap
     assert client.get("/account/contacts?q=lantern").status_code == 200
 
 
-def test_a_record_shows_when_it_was_first_seen_and_since_when_it_is_missing(client, fill, office):
-    assert "First seen Mon 2 Nov 2026, 09:15:00 GMT" in text(client.get("/account/cdrs/7"))
-    fill.mark_missing("users", 1000002)
-    page = text(client.get("/account/users/1000002"))
-    assert "Deleted on the phone system" in page
-    assert "Missing since Tue 3 Nov 2026, 10:00:00 GMT" in page
-
-
 def test_me_is_a_single_record_at_its_own_path(client, fill):
     assert "Not synced yet" in text(client.get("/account/me"))
     fill("me", {"id": 1000001, "email": "ada@example.com", "balance": 48.2, "currency_iso": "GBP"})

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from html import unescape
 from zoneinfo import ZoneInfo
 
-import openpyxl
 import pytest
 
 from integration.access import audit, people, sessions
@@ -20,7 +18,6 @@ from integration.exports.jobs import ExportJob
 from integration.workspace import saved
 from tests.support.application import Browser, TestApp
 from tests.support.downloads import add_download
-from tests.support.harness import wait_for
 from tests.support.people import Member
 
 NEW = "/exports/schedules/new"
@@ -118,20 +115,6 @@ def test_the_form_shows_the_next_delivery_of_its_values(
 ) -> None:
     monkeypatch.setattr(clock, "now", lambda: datetime(2026, 11, 9, 12, tzinfo=UTC))
     assert f"Next delivery: {shown} " in text(shared_client.get(NEW, params=values).text)
-
-
-def test_the_page_of_a_schedule_shows_the_next_delivery_of_unsaved_values(
-    app: TestApp, client: Browser, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    client.post(NEW, **FORM)
-    (one,) = schedules(app)
-    monkeypatch.setattr(clock, "now", lambda: datetime(2026, 11, 9, 12, tzinfo=UTC))
-    url = f"/exports/schedules/{one.id}"
-    assert "Next delivery: Tuesday 10 November 2026, 06:00" in text(client.get(url).text)
-    unsaved = text(client.get(url, params={**FORM, "every": "month"}).text)
-    assert "Next delivery: Tuesday 1 December 2026, 06:00" in unsaved
-    assert "front-desk-2026-11.csv" in unsaved
-    assert schedules(app) == [one]
 
 
 def test_a_schedule_keeps_zone_columns_and_headings_of_the_export_page(app: TestApp, client: Browser) -> None:
@@ -332,8 +315,6 @@ def test_a_large_export_of_calls_is_prepared_in_the_background(
     app: TestApp, client: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(FORMATS, "xlsx", replace(FORMATS["xlsx"], background_above=2))
-    app.context.export_runner.schedule()
-    app.context.scheduler.start()
     for number in range(3):
         app.call(number + 1, clock.utc_text(clock.unix() - 600 - number))
     (excel,) = re.findall(
@@ -342,10 +323,3 @@ def test_a_large_export_of_calls_is_prepared_in_the_background(
     shown = client.get(unescape(excel))
     assert shown.url.endswith("/exports")
     assert "Calls Excel all time, Inbound" in text(shown.text)
-
-    def link() -> list[str]:
-        return re.findall(r'href="(/exports/prepared/\d+/file)"', client.get("/exports").text)
-
-    file = client.get(wait_for(link, "the file")[0])
-    assert file.headers["X-Export-Rows"] == "3"
-    assert len(list(openpyxl.load_workbook(io.BytesIO(file.content)).worksheets[0].rows)) == 4

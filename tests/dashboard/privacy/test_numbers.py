@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from integration.access import audit, people
+from integration.access import audit
 from integration.core import clock
 from integration.privacy import erase, erasures, final_check
 from tests.support.application import Browser, TestApp, running_app
@@ -142,16 +142,6 @@ def test_an_erasure_is_announced_before_it_has_a_row_and_to_owners_of_deleted_fi
     page = text(client.get("/exports"))
     assert "The prepared files were deleted at" in page
     assert "because a telephone number was erased. Request them again." in page
-
-
-def test_an_erasure_needs_the_password_after_ten_minutes(app):
-    people.set_password(app.app_db, app.add(ALICE).email, "x")
-    client = app.log_in()
-    find(client)
-    app.clock.advance(601)
-    page = client.post("/privacy/erase", number=NUMBER)
-    assert page.status_code == 403
-    assert "erasure" not in [entry[2] for entry in audited(app)]
 
 
 def test_pages_show_a_running_erasure_as_running_and_no_second_search(app, monkeypatch):

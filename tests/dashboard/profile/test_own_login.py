@@ -159,6 +159,7 @@ def test_a_key_is_added_after_the_password_only(site: TestApp, admin: Visitor, f
         "/settings/screens/1/revoke",
         "/settings/connection/webhook/rotate",
         "/settings/connection/webhook/forget",
+        "/settings/outgoing/1/rotate",
         "/settings/people",
         "/settings/people/1",
         "/settings/people/1/reset",
@@ -169,6 +170,8 @@ def test_a_key_is_added_after_the_password_only(site: TestApp, admin: Visitor, f
         "/login/second-factor/start",
         "/system/alerts",
         "/exports/schedules/new",
+        "/privacy/erase",
+        "/privacy/holds/1/release",
     ],
 )
 def test_a_change_of_keys_people_and_secrets_needs_a_confirmation(shared_app: TestApp, path: str) -> None:

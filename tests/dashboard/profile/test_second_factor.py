@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import cast
 
 import pytest
-from click.testing import CliRunner
 
 from integration.access import audit, people
-from integration.cli import group
 from tests.support.application import TestApp
-from tests.support.applications.login_site import PASSWORD, Visitor, add_with_password
+from tests.support.applications.login_site import Visitor, add_with_password
 from tests.support.applications.second_factor import (
     AuthenticatorApp,
     enter_code,
@@ -171,13 +169,6 @@ def test_a_required_factor_applies_to_open_sessions_and_changed_roles(strict_sit
     assert visitor.get("/calls").headers["Location"].startswith("/login/second-factor")
 
 
-def test_other_roles_need_no_factor(strict_site: TestApp) -> None:
-    people.change(strict_site.app_db, ERIN.email, role="supervisor")
-    visitor = Visitor(strict_site.url)
-    visitor.log_in()
-    assert visitor.get("/calls").status_code == 200
-
-
 def test_a_new_password_does_not_bypass_the_factor(
     site: TestApp, logged_in_visitor: Visitor, with_factor: tuple[AuthenticatorApp, list[str]]
 ) -> None:
@@ -207,25 +198,3 @@ def test_an_administrator_removes_a_lost_factor(
     assert Visitor(site.url).log_in(next="/calls").headers["Location"] == "/calls"
     entries = [(entry.who, entry.what, entry.about) for entry in audit.list_newest(site.app_db)]
     assert (ALICE.email, "second factor removed", ERIN.email) in entries
-
-
-def test_the_command_removes_a_lost_factor(
-    site: TestApp, with_factor: tuple[AuthenticatorApp, list[str]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    data_dir = site.context.settings.storage.data_dir
-    site.product.stop()
-    monkeypatch.setenv("SWITCHROOM_CONFIG", "/dev/null")
-    for key, value in {
-        "PLATFORM__BASE_URL": "http://platform.invalid/v1.2",
-        "PLATFORM__USER_ID": "1000001",
-        "PLATFORM__API_KEY": "k",
-        "STORAGE__DATA_DIR": str(data_dir),
-    }.items():
-        monkeypatch.setenv(f"SWITCHROOM_{key}", value)
-    done = CliRunner().invoke(group, ["user", "remove-second-factor", ERIN.email])
-    assert done.exit_code == 0, done.output
-    missing = CliRunner().invoke(group, ["user", "remove-second-factor", ERIN.email])
-    assert "has no second factor" in str(missing.exception)
-    site.build()
-    assert people.authenticate(site.app_db, ERIN.email, PASSWORD) is not None
-    assert audit.list_newest(site.app_db)[0].what == "second factor removed"

@@ -12,7 +12,6 @@ from tests.support.application import TestApp
 from tests.support.applications.shared_app import SharedApp
 from tests.support.clock import ago
 from tests.support.page_text import text
-from tests.support.people import BOB
 
 LINE, SHOP, MOBILE = "+442079460002", "+442079460003", "447400123101"
 PATH = "/settings/text-back"
@@ -159,14 +158,6 @@ def test_at_most_twenty_rules(app: TestApp) -> None:
     for _ in range(20):
         assert browser.post(PATH, **FORM).ok
     assert "At most 20 rules are possible." in text(browser.post(PATH, **FORM))
-
-
-def test_only_administrators_open_the_page(filled: TestApp) -> None:
-    supervisor = filled.log_in(BOB)
-    assert supervisor.get(PATH).status_code == 403
-    for path in ("", "/1/start", "/1/stop", "/1/remove", "/resume", "/opt-outs/1/remove"):
-        assert supervisor.post(PATH + path, **FORM).status_code == 403
-    assert list_rules(filled) == []
 
 
 def test_without_a_number_that_can_send_sms_there_is_no_form(app: TestApp) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from integration.dashboard.site import after_redirect
 from tests.dashboard.site.test_every_route import list_rules, make_example
-from tests.support.people import ALICE, Member
+from tests.support.people import Member
 
 OTHER_ADMIN = Member("frank@example.com", "admin")
 
@@ -55,11 +55,6 @@ def test_the_address_of_a_form_leads_to_its_page(shared_app, path, page):
     assert (response.status_code, response.headers["Location"]) == (303, page)
 
 
-def test_scripts_still_get_405_for_the_address_of_a_form(shared_app):
-    response = shared_app.log_in().get("/settings/keys/7/revoke", headers={"Accept": "application/json"})
-    assert response.status_code == 405
-
-
 SECRET_FORMS = (
     ("/settings/people", {"email": "bea@example.com", "role": "agent"}),
     ("/settings/keys", {"name": "crm", "scope": "read"}),
@@ -99,8 +94,3 @@ def test_a_secret_that_no_page_has_shown_is_dropped(app):
     client.post("/settings/screens", name="Office", follow=False)
     app.clock.advance(after_redirect.KEEP_SECONDS + 1)
     assert find_secrets(client.get("/settings/screens").text) == []
-
-
-def test_recovery_codes_have_a_page_that_shows_them_once(app):
-    client = app.log_in(ALICE)
-    assert client.get("/profile/second-factor/codes").url.endswith("/profile")

@@ -13,8 +13,6 @@ import pytest
 import requests
 
 from integration.access import people, sessions
-from integration.dashboard.site import guard
-from integration.dashboard.site.guard import requires
 from integration.web import trusted_proxies
 from tests.support.application import TestApp, running_app
 from tests.support.applications.login_site import (
@@ -27,12 +25,6 @@ from tests.support.people import ERIN
 
 HARMLESS_FORM = "/calls/columns"
 """A form that every dashboard user may send."""
-
-
-def test_health_static_files_and_login_page_need_no_login(visitor: Visitor) -> None:
-    assert visitor.get("/healthz").status_code == 200
-    assert visitor.get("/static/app.css").status_code == 200
-    assert visitor.get("/login").status_code == 200
 
 
 def test_scripts_and_streams_get_401_instead_of_a_redirect(visitor: Visitor) -> None:
@@ -182,16 +174,6 @@ def test_responses_have_the_security_headers(site: TestApp, logged_in_visitor: V
         if "/static/app.css" not in str(answer.url):
             stored = answer.headers["Cache-Control"]
             assert stored == "no-store" or "/static/" in str(answer.url)
-
-
-def test_requires_rejects_an_unknown_role_or_right() -> None:
-    with pytest.raises(ValueError, match="boss"):
-        requires("boss")
-
-
-def test_current_person_raises_on_a_route_without_login(app: TestApp) -> None:
-    with app.product.site.test_request_context("/healthz"), pytest.raises(RuntimeError):
-        guard.current_person()
 
 
 # --- behind a proxy --------------------------------------------------------------------------------------

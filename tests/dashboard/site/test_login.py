@@ -99,11 +99,6 @@ def test_logout_ends_the_session_and_removes_the_cookie(site: TestApp, logged_in
     assert thief.get("/").status_code == 302
 
 
-def test_logout_needs_a_post(logged_in_visitor: Visitor) -> None:
-    assert logged_in_visitor.get("/logout").headers["Location"] == "/"
-    assert logged_in_visitor.get("/").status_code == 200
-
-
 def test_a_session_ends_when_idle_and_a_week_after_login(site: TestApp, frozen_clock: Clock) -> None:
     browser = Visitor(site.url)
     browser.log_in()

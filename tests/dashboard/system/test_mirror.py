@@ -68,12 +68,6 @@ def count_gaps(app) -> tuple[int, str]:
     return app.client.get("/readyz").json["facts"]["coverage"]["gaps"], metric[1]
 
 
-def test_system_omits_completeness_and_drift_without_data(client):
-    shown = text(client.get("/system"))
-    assert "Completeness" not in shown
-    assert "Undocumented API changes" not in shown
-
-
 def test_each_counted_day_has_a_row(app, client):
     def job(tx) -> None:
         collection_state.finish_full_sync(tx, "cdrs", 9, 9, "2026-11-20 09:00:00")
@@ -97,16 +91,6 @@ def test_each_counted_day_has_a_row(app, client):
         assert words in shown
     assert client.get("/system/coverage/nothing").status_code == 404
     assert "No day has been compared yet" in text(client.get("/system/coverage/sms"))
-
-
-def test_live_calls_are_not_shown_as_incomplete(app, client):
-    app.mirror_db.write(lambda tx: collection_state.record_poll(tx, "calls", 3, clock.utc_text()))
-    assert "Every poll" in text(client.get("/system"))
-    account = text(client.get("/account"))
-    assert "live" in account
-    with app.mirror_db.read() as connection:
-        (line,) = completeness.list_collections(connection)
-    assert line.is_live
 
 
 def test_a_full_sync_shows_its_progress_and_remaining_time(app, client):

@@ -17,7 +17,7 @@ from integration.mirror.sync_state import collection_state
 from integration.sync.plan import PLAN
 from tests.support.harness import wait_for
 from tests.support.page_text import text
-from tests.support.people import BOB, ERIN
+from tests.support.people import BOB
 
 
 def finish_syncs(app) -> None:
@@ -139,14 +139,6 @@ def test_more_than_five_failing_components_are_one_line(app, client):
     assert "2 more components have problems" in shown
 
 
-def test_webhooks_are_not_set_up_until_the_first_event(app, client):
-    finish_syncs(app)
-    assert "Webhooks aren’t set up yet. Set up webhooks" in top(client)
-    assert "Set up webhooks" not in top(app.log_in(ERIN))
-    receive(app)
-    assert "not set up" not in text(client.get("/system"))
-
-
 def test_administrators_copy_the_webhook_url_and_the_base_url_of_the_api(app, client):
     page = client.get("/system").text
     (webhook_url,) = re.findall(r'data-copy="(http://127\.0\.0\.1:8000/webhooks/[\w-]{20,})"', page)
@@ -172,11 +164,6 @@ def test_held_deletions_are_kept_by_undo(app, client):
     assert [tuple(row) for row in states] == [("kept", 30)]
     wait_for(lambda: len(audit.list_newest(app.app_db)) == 2, "the audit of the end")
     assert audit.list_newest(app.app_db)[0].what == "deletions in contacts undone"
-
-
-@pytest.mark.parametrize("path", ["/system/deletions/accept", "/system/deletions/undo"])
-def test_deletions_of_an_unknown_collection_are_404(shared_client, path):
-    assert shared_client.post(path, collection="nothing").status_code == 404
 
 
 def test_held_deletions_are_accepted_and_then_undone(app, client):
