@@ -1,12 +1,12 @@
 // Sends forms without leaving the page and shows the result.
-import { UNSENT, ask, away, check, later } from "./connection.js";
-import { reopen, shown } from "./drawer.js";
+import { UNSENT, sendRequest, isDisconnected, probeServer, whenConnected } from "./connection.js";
+import { refreshCall, getOpenCall } from "./drawer.js";
 import { parse } from "./html.js";
 import { refresh } from "./live.js";
 import { toast } from "./toast.js";
 
 // A form with the token of `form` that posts to `action`.
-function button(form, { action, label }) {
+function makeForm(form, { action, label }) {
 	const other = parse('<form class="inline" method="post" data-act data-repeat><button class="button small">').forms[0];
 	other.action = action;
 	other.lastChild.textContent = label;
@@ -15,7 +15,7 @@ function button(form, { action, label }) {
 }
 
 // A copy of `form` with more fields, and a button for a second click.
-function confirmation(form, { label, fields }) {
+function makeConfirmation(form, { label, fields }) {
 	const copy = form.cloneNode(true);
 	copy.ariaBusy = null;
 	copy.className = "inline";
@@ -26,7 +26,7 @@ function confirmation(form, { label, fields }) {
 	return copy;
 }
 
-const post = (form, submitter) => ask(form.action, { method: "POST", body: new FormData(form, submitter) });
+const post = (form, submitter) => sendRequest(form.action, { method: "POST", body: new FormData(form, submitter) });
 
 function submit(event) {
 	const form = event.target.closest("form[data-act]");
@@ -42,39 +42,39 @@ function submit(event) {
 async function send(form, submitter) {
 	const repeat = "repeat" in form.dataset;
 	try {
-		if (away()) throw 0;
+		if (isDisconnected()) throw 0;
 		const data = await (await post(form, submitter)).json();
 		if (data.location) return location.assign(data.location);
-		toast(data.message, !data.done && !data.confirm, data.confirm ? confirmation(form, data.confirm) : data.undo && button(form, data.undo));
-		if (data.done) done(form);
+		toast(data.message, !data.done && !data.confirm, data.confirm ? makeConfirmation(form, data.confirm) : data.undo && makeForm(form, data.undo));
+		if (data.done) finish(form);
 	} catch {
 		if (repeat) {
 			toast("No connection. This is sent when the server responds.", true);
-			later(form.action, () => send(form, submitter));
-			return check();
+			whenConnected(form.action, () => send(form, submitter));
+			return probeServer();
 		}
-		toast(away() ? UNSENT
+		toast(isDisconnected() ? UNSENT
 			: "No response. Your input is still here. Check whether it worked before you send it again.", true);
-		check();
+		probeServer();
 	}
 	form.ariaBusy = null;
 }
 
-function done(form) {
+function finish(form) {
 	const details = form.closest("details");
 	// An update skips a region while the user types in it.
 	if ((details || form).contains(document.activeElement)) (details?.firstElementChild || form.closest("#drawer"))?.focus({ preventScroll: true });
 	form.reset();
 	if (form.once) form.once.value = `${Date.now()}${Math.random()}`;
 	details?.removeAttribute("open");
-	reopen(shown());
+	refreshCall(getOpenCall());
 	if (/missed|live|voicemail/.test(document.body.dataset.page)) refresh();
 }
 
-export function seen() {
+export function markSeen() {
 	const form = document.querySelector("form.unread");
 	if (!form || document.hidden) return;
-	post(form).catch(check);
+	post(form).catch(probeServer);
 	form.remove();
 	const badge = document.querySelector(`[data-count=${form.dataset.of || "messages"}]`);
 	badge.textContent = badge.textContent - (form.dataset.seen || 1) || "";
@@ -82,8 +82,8 @@ export function seen() {
 
 export function start() {
 	addEventListener("submit", submit);
-	addEventListener("visibilitychange", seen);
-	seen();
+	addEventListener("visibilitychange", markSeen);
+	markSeen();
 	document.querySelector("[data-canned]")?.addEventListener("change", ({ target }) => {
 		const text = target.selectedOptions[0].dataset.text;
 		if (text) target.form.message.value = text;

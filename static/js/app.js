@@ -4,7 +4,7 @@ import * as drawer from "./drawer.js";
 import * as player from "./player.js";
 import * as connection from "./connection.js";
 import * as stream from "./stream.js";
-import { offer } from "./live.js";
+import { showAnswerForms } from "./live.js";
 import * as act from "./act.js";
 import * as bell from "./bell.js";
 import * as order from "./order.js";
@@ -25,9 +25,9 @@ addEventListener("click", async (event) => {
 });
 
 for (const part of [timers, keys, drawer, act, connection, bell, order, schedule, palette, range, player, prepare]) part.start(document);
-for (const here of document.querySelectorAll("#threads [aria-current], .tabs [aria-current]")) {
+for (const chosen of document.querySelectorAll("#threads [aria-current], .tabs [aria-current]")) {
 	// scrollIntoView would also move the start of the Tab order (Chromium 150).
-	const list = here.closest(".tabs, .threads"), a = here.getBoundingClientRect(), b = list.getBoundingClientRect();
+	const list = chosen.closest(".tabs, .threads"), a = chosen.getBoundingClientRect(), b = list.getBoundingClientRect();
 	if (a.left < b.left || a.right > b.right) list.scrollLeft += a.left - b.left;
 	if (a.top < b.top || a.bottom > b.bottom) list.scrollTop += a.top - b.top;
 }
@@ -36,7 +36,7 @@ phoneLinks?.addEventListener("click", () => navigator.registerProtocolHandler("t
 // registerProtocolHandler needs HTTPS or this computer.
 if (phoneLinks && !isSecureContext) phoneLinks.disabled = true;
 if (document.getElementById("talk")) scrollTo(0, document.body.scrollHeight);
-if (document.body.dataset.change) { offer(); stream.start(); }
+if (document.body.dataset.change) { showAnswerForms(); stream.start(); }
 // Sections of System stay open while the page reloads.
 for (const fold of document.querySelectorAll("[data-fold]")) fold.open ||= Boolean(kept.get(`open-${fold.dataset.fold}`));
 addEventListener("click", ({ target }) => {

@@ -1,7 +1,7 @@
 // Optional sound and desktop notification of a ringing call.
-let rung = null;
+let lastRinging = null;
 
-function sound() {
+function playSound() {
 	const context = new AudioContext();
 	const gain = new GainNode(context, { gain: 0.08 });
 	gain.connect(context.destination);
@@ -21,9 +21,9 @@ function openCall(data) {
 }
 
 export function ring(data) {
-	if (!data.say || rung === data.id) return;
-	rung = data.id;
-	if (kept.get("bell-sound")) sound();
+	if (!data.say || lastRinging === data.id) return;
+	lastRinging = data.id;
+	if (kept.get("bell-sound")) playSound();
 	if (kept.get("bell-notice") && Notification.permission === "granted") new Notification(data.say, { tag: `call-${data.id}`, icon: "/static/icon.svg" }).onclick = () => openCall(data);
 }
 
@@ -33,7 +33,7 @@ export function start() {
 		box.checked = kept.get(name);
 		box.addEventListener("change", async () => {
 			if (box.checked && box.dataset.bell === "notice" && (!("Notification" in window) || await Notification.requestPermission() !== "granted")) box.checked = false;
-			if (box.checked && box.dataset.bell === "sound") sound();
+			if (box.checked && box.dataset.bell === "sound") playSound();
 			kept.set(name, box.checked && "1");
 		});
 	}

@@ -5,16 +5,16 @@ import { toast } from "./toast.js";
 export const UNSENT = "No connection. Nothing was sent, and your input is still here. Send it when the connection is back.";
 const LONGEST = 8000;
 const waiting = new Map();
-let down = false, probing = false, failed = 0;
+let isDown = false, probing = false, failed = 0;
 
-export const away = () => down;
+export const isDisconnected = () => isDown;
 
 // Calls `action` when the server responds. A later action of the same name replaces it, null removes it.
-export function later(name, action) {
+export function whenConnected(name, action) {
 	if (action) waiting.set(name, action); else waiting.delete(name);
 }
 
-export function check() {
+export function probeServer() {
 	if (probing) return;
 	probing = true;
 	probe();
@@ -25,71 +25,71 @@ async function probe() {
 		const answer = await fetch("/healthz", { cache: "no-store", signal: AbortSignal.timeout(5000) });
 		if (!answer.ok) throw answer.status;
 	} catch {
-		down = true;
+		isDown = true;
 		showSilence(true, "server");
 		failed += 1;
 		return void setTimeout(probe, Math.min(LONGEST, 500 * 2 ** failed) * (0.5 + Math.random() / 2));
 	}
-	const was = down;
-	down = false;
+	const wasDown = isDown;
+	isDown = false;
 	failed = 0;
 	// Wait after each failure, or repetitions never end.
-	if (!was) await new Promise((done) => setTimeout(done, 1000));
+	if (!wasDown) await new Promise((done) => setTimeout(done, 1000));
 	probing = false;
 	showSilence(false, "server");
 	const actions = [...waiting.values()];
 	waiting.clear();
 	for (const action of actions) action();
-	if (was) dispatchEvent(new Event("connected"));
+	if (wasDown) dispatchEvent(new Event("connected"));
 }
 
 // Without the fragment: a page that loads its own URL with one only scrolls.
-export const here = () => location.pathname + location.search;
+export const currentPath = () => location.pathname + location.search;
 
 // Replaces a page that its user may not see any more. Its data do not stay if `url` cannot be loaded.
-export function cover(url = here(), text = "No longer available") {
+export function replacePage(url = currentPath(), text = "No longer available") {
 	document.title = document.body.textContent = text;
 	location.replace(url);
 }
 
 // Sends a request of a script, which never returns after the end of the session.
-export async function ask(url, options = {}) {
+export async function sendRequest(url, options = {}) {
 	const answer = await fetch(url, { ...options, headers: { Accept: "application/json" } });
 	if (answer.status !== 401) return answer;
-	cover(`/login?ended&next=${encodeURIComponent(here())}`, "Logged out");
+	replacePage(`/login?ended&next=${encodeURIComponent(currentPath())}`, "Logged out");
 	return new Promise(() => {});
 }
 
 // True while a form has text that was not sent.
-export const typed = (part) => [...part.querySelectorAll("input:not([type=hidden], [type=checkbox], [type=radio], [type=range]), textarea")].some((field) => field.form?.method === "post" && field.value !== field.defaultValue);
+export const hasUnsentText = (part) => [...part.querySelectorAll("input:not([type=hidden], [type=checkbox], [type=radio], [type=range]), textarea")].some((field) => field.form?.method === "post" && field.value !== field.defaultValue);
 
 // False for clicks that open a new tab or were handled.
-export const plain = (event) => !(event.defaultPrevented || event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey);
+export const isPlainClick = (event) => !(event.defaultPrevented || event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey);
 
-function leave(open) {
-	if (typed(document)) return toast("No connection. This page stays open, because it has text that was not sent.", true);
+function openLater(open) {
+	if (hasUnsentText(document)) return toast("No connection. This page stays open, because it has text that was not sent.", true);
 	toast("No connection. The page opens when the server responds.", true);
-	later("open", open);
+	whenConnected("open", open);
 }
 
-export function go(url) {
+export function openPage(url) {
 	const open = () => location.assign(url);
-	if (down) leave(open); else open();
+	if (isDown) openLater(open); else open();
 }
 
 export function start() {
 	addEventListener("click", (event) => {
-		const link = down && plain(event) && event.target.closest("a[href]");
+		const link = isDown && isPlainClick(event) && event.target.closest("a[href]");
 		if (!link || link.origin !== location.origin || link.target || (link.hash && link.pathname + link.search === location.pathname + location.search)) return;
 		event.preventDefault();
-		go(link.href);
+		openPage(link.href);
 	});
 	addEventListener("submit", (event) => {
 		const form = event.target;
-		if (!down || event.defaultPrevented) return;
+		if (!isDown || event.defaultPrevented) return;
 		event.preventDefault();
-		if (form.method === "get") return leave(() => form.submit());
+		if (form.method === "get") return openLater(() => form.submit());
 		toast(UNSENT, true);
 	});
-	addEventListener("offline", check);
+	addEventListener("offline", probeServer);
 }

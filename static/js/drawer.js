@@ -1,5 +1,5 @@
 // Opens a call beside the list. Without JavaScript the row is a plain link.
-import { ask, check, later, plain, typed } from "./connection.js";
+import { sendRequest, probeServer, whenConnected, isPlainClick, hasUnsentText } from "./connection.js";
 import { parse } from "./html.js";
 import { start as players } from "./player.js";
 import { tick } from "./timers.js";
@@ -7,12 +7,12 @@ import { toast } from "./toast.js";
 
 const drawer = document.getElementById("drawer");
 // The open call, and the one requested last.
-let current = null, latest = null, came = null;
+let current = null, requested = null, openedFrom = null;
 
-export const shown = () => current;
+export const getOpenCall = () => current;
 
 // Returns a function that restores focus and selected row.
-export function keep(region) {
+export function keepFocus(region) {
 	const at = region.contains(document.activeElement) && document.activeElement;
 	const home = at && (at.closest("tr[id]") || region).id;
 	const all = () => [...(document.getElementById(home)?.querySelectorAll("a, button, summary") || [])];
@@ -28,27 +28,27 @@ export function keep(region) {
 // Moves the focus there; `update` refreshes the open call.
 export async function open(id, update) {
 	if (!id) return;
-	if (!current) came = document.activeElement;
-	latest = id = String(id);
-	later("open");
+	if (!current) openedFrom = document.activeElement;
+	requested = id = String(id);
+	whenConnected("open");
 	let answer, html;
 	try {
-		answer = await ask(`/calls/${encodeURIComponent(id)}/beside`);
+		answer = await sendRequest(`/calls/${encodeURIComponent(id)}/beside`);
 		if (answer.status > 501) throw answer.status;
 		html = await answer.text();
 	} catch {
-		if (latest !== id) return;
-		latest = current;
-		check();
+		if (requested !== id) return;
+		requested = current;
+		probeServer();
 		if (update) return;
 		toast("No connection. The call opens when the server responds.", true);
-		return later("open", () => open(id));
+		return whenConnected("open", () => open(id));
 	}
-	if (latest !== id) return;
+	if (requested !== id) return;
 	if (!answer.ok) return location.assign(`/calls/${id}`);
-	if (update ? busy() : stays()) return;
-	current = latest;
-	const back = keep(drawer);
+	if (update ? isInUse() : keepsText()) return;
+	current = requested;
+	const back = keepFocus(drawer);
 	// A note must not end the playback.
 	const decks = drawer.querySelectorAll("[data-player]");
 	drawer.replaceChildren(...parse(html).body.childNodes);
@@ -61,18 +61,18 @@ export async function open(id, update) {
 }
 
 export function close() {
-	if (stays()) return;
-	current = latest = null;
-	later("open");
+	if (keepsText()) return;
+	current = requested = null;
+	whenConnected("open");
 	drawer.hidden = true;
 	drawer.replaceChildren();
-	(document.querySelector("tr[aria-selected] [data-open]") || came)?.focus({ preventScroll: true });
+	(document.querySelector("tr[aria-selected] [data-open]") || openedFrom)?.focus({ preventScroll: true });
 }
 
-const stays = () => typed(drawer) && !confirm("Discard text that was not sent?");
+const keepsText = () => hasUnsentText(drawer) && !confirm("Discard text that was not sent?");
 // True while a user types or confirms an action.
-const busy = () => drawer.querySelector("details[open]") || typed(drawer) || document.activeElement.closest("#drawer :is(input, select)");
-export const reopen = (id) => { if (current === String(id) && !busy()) open(id, true); };
+const isInUse = () => drawer.querySelector("details[open]") || hasUnsentText(drawer) || document.activeElement.closest("#drawer :is(input, select)");
+export const refreshCall = (id) => { if (current === String(id) && !isInUse()) open(id, true); };
 
 function mark(id) {
 	for (const row of document.querySelectorAll("tr.row[aria-selected]")) row.removeAttribute("aria-selected");
@@ -80,10 +80,10 @@ function mark(id) {
 }
 
 export function start() {
-	addEventListener("connected", () => current && reopen(current));
+	addEventListener("connected", () => current && refreshCall(current));
 	addEventListener("click", (event) => {
 		if (event.target.closest("[data-action='shut']")) return close();
-		if (!plain(event)) return;
+		if (!isPlainClick(event)) return;
 		const link = event.target.closest("a[data-open]");
 		const row = event.target.closest("tr.row[data-call]");
 		if (!link && (!row || event.target.closest("a, button, input, summary, form, details") || String(getSelection()))) return;

@@ -1,8 +1,8 @@
-import { go } from "./connection.js";
-import { close, open, shown } from "./drawer.js";
+import { openPage } from "./connection.js";
+import { close, open, getOpenCall } from "./drawer.js";
 
 const NAME = "keys-off";
-const off = () => kept.get(NAME);
+const areKeysOff = () => kept.get(NAME);
 let waiting = 0;
 
 const rows = () => [...document.querySelectorAll("[data-list] tr.row")].filter((row) => row.offsetParent !== null);
@@ -17,27 +17,27 @@ function select(step) {
 	row.ariaSelected = "true";
 	row.scrollIntoView({ block: "nearest" });
 	row.querySelector("[data-open]")?.focus({ preventScroll: true });
-	if (shown()) open(row.dataset.call);
+	if (getOpenCall()) open(row.dataset.call);
 }
 
-function sheet() {
+function toggleShortcuts() {
 	const dialog = document.getElementById("sheet");
 	if (dialog.open) dialog.close(); else dialog.showModal();
 }
 
-const typing = (target) => target.closest("input:not([type=checkbox],[type=range]), textarea, select, [contenteditable]");
+const isTyping = (target) => target.closest("input:not([type=checkbox],[type=range]), textarea, select, [contenteditable]");
 
 function press(event) {
 	if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
 	if (event.key === "Escape") {
 		const box = document.querySelector(":is(.dropdown, .sure)[open]");
 		if (box) { box.open = false; box.firstElementChild.focus(); }
-		else if (typing(event.target)) return event.target.blur();
-		else if (shown()) close();
+		else if (isTyping(event.target)) return event.target.blur();
+		else if (getOpenCall()) close();
 		else return;
 		return event.preventDefault();
 	}
-	if (typing(event.target) || off()) return;
+	if (isTyping(event.target) || areKeysOff()) return;
 	const second = Date.now() - waiting < 1200;
 	waiting = 0;
 	if (second) {
@@ -47,7 +47,7 @@ function press(event) {
 	}
 	const act = {
 		"/": () => document.querySelector(".bar .find input")?.select(),
-		"?": sheet,
+		"?": toggleShortcuts,
 		j: () => select(1),
 		k: () => select(-1),
 		g: () => { waiting = Date.now(); },
@@ -55,7 +55,7 @@ function press(event) {
 		Enter: () => {
 			const row = selected();
 			if (!row || event.target.closest("button, summary") || (event.target.closest("a") && !event.target.matches("[data-open]"))) return false;
-			if (shown() === row.dataset.call) go(`/calls/${row.dataset.call}`); else open(row.dataset.call);
+			if (getOpenCall() === row.dataset.call) openPage(`/calls/${row.dataset.call}`); else open(row.dataset.call);
 		},
 	}[event.key];
 	if (act && act() !== false) event.preventDefault();
@@ -63,10 +63,10 @@ function press(event) {
 
 export function start() {
 	addEventListener("keydown", press);
-	document.querySelector("[data-action='keys']")?.addEventListener("click", sheet);
+	document.querySelector("[data-action='keys']")?.addEventListener("click", toggleShortcuts);
 	const box = document.getElementById("keys-on");
 	if (!box) return;
-	box.checked = !off();
+	box.checked = !areKeysOff();
 	box.addEventListener("change", () => kept.set(NAME, !box.checked && "1"));
 	document.getElementById("sheet").addEventListener("click", (event) => { if (event.target.id === "sheet") event.target.close(); });
 }

@@ -1,8 +1,8 @@
 // Shows changes on the page.
-import { keep, reopen } from "./drawer.js";
-import { seen } from "./act.js";
+import { keepFocus, refreshCall } from "./drawer.js";
+import { markSeen } from "./act.js";
 import { parse } from "./html.js";
-import { ask, check, cover, typed } from "./connection.js";
+import { sendRequest, probeServer, replacePage, hasUnsentText } from "./connection.js";
 import { showSilence, sync, tick } from "./timers.js";
 
 const PATIENCE = 10_000, KEPT = 8;
@@ -11,10 +11,10 @@ const list = byId("live");
 const page = document.body.dataset.page;
 const title = document.title.replace(/^\(\d+\) /, "");
 export let last = document.body.dataset.change;
-let spoken = 0, refreshing = null, wide = false;
-let turn = Promise.resolve();
+let announcedAt = 0, refreshing = null, wide = false;
+let queue = Promise.resolve();
 
-function counts(values) {
+function showCounts(values) {
 	if (!values) return;
 	for (const [name, n] of Object.entries(values)) {
 		const badge = document.querySelector(`[data-count="${name}"]`);
@@ -25,30 +25,30 @@ function counts(values) {
 	document.title = values.ringing ? `(${values.ringing}) ${title}` : title;
 }
 
-function speak(text) {
+function announce(text) {
 	const box = byId("said");
-	if (!text || !box || Date.now() - spoken < 1500) return;
-	spoken = Date.now();
+	if (!text || !box || Date.now() - announcedAt < 1500) return;
+	announcedAt = Date.now();
 	box.textContent = text;
 }
 
 // Answer in rows that ring at this phone.
-export function offer() {
+export function showAnswerForms() {
 	for (const box of document.querySelectorAll(`[data-rings~="${list?.dataset.phone}"][hidden]`)) {
 		box.querySelector("form").append(document.querySelector("[name=csrf_token]").cloneNode());
 		box.hidden = false;
 	}
 }
 
-function place(row) {
+function placeRow(row) {
 	const body = byId(`group-${row.dataset.group}`);
-	const old = byId(row.id);
-	const same = old && old.dataset.group === row.dataset.group;
-	const focused = old?.contains(document.activeElement);
-	if (old) row.ariaSelected = old.ariaSelected;
-	if (same) old.replaceWith(row);
+	const former = byId(row.id);
+	const same = former && former.dataset.group === row.dataset.group;
+	const focused = former?.contains(document.activeElement);
+	if (former) row.ariaSelected = former.ariaSelected;
+	if (same) former.replaceWith(row);
 	else {
-		old?.remove();
+		former?.remove();
 		row.classList.add("fresh");
 		const rows = [...body.querySelectorAll("tr.row")];
 		const sign = row.dataset.group === "ended" ? -1 : 1;
@@ -59,8 +59,8 @@ function place(row) {
 	if (focused) row.querySelector("[data-open]")?.focus({ preventScroll: true });
 }
 
-function tidy() {
-	offer();
+function updateGroups() {
+	showAnswerForms();
 	let open = 0, waiting = null;
 	for (const body of list.tBodies) {
 		if (!body.dataset.group) continue;
@@ -82,23 +82,23 @@ async function update(all) {
 	let answer, html;
 	wide ||= all;
 	try {
-		answer = await ask(location.href, { signal: AbortSignal.timeout(2 * PATIENCE) });
+		answer = await sendRequest(location.href, { signal: AbortSignal.timeout(2 * PATIENCE) });
 		html = await answer.text();
-	} catch { refreshSoon(PATIENCE); check(); return showSilence(true); }
+	} catch { refreshSoon(PATIENCE); probeServer(); return showSilence(true); }
 	showSilence(answer.status > 501);
 	// Error pages have no name.
-	if (page && (answer.status === 403 || (answer.status === 404 && !typed(document)))) return cover();
+	if (page && (answer.status === 403 || (answer.status === 404 && !hasUnsentText(document)))) return replacePage();
 	if (!answer.ok) return answer.status > 499 && refreshSoon(PATIENCE);
 	const fresh = parse(html);
 	// Another user, or other rights.
-	if (fresh.body.dataset.viewer !== document.body.dataset.viewer) return cover();
+	if (fresh.body.dataset.viewer !== document.body.dataset.viewer) return replacePage();
 	sync(Number(fresh.body.dataset.now));
 	const areas = wide ? "[data-region], #live, #age" : "[data-region]";
 	const end = byId("talk") && innerHeight + scrollY > document.body.scrollHeight - 9;
 	for (const region of document.querySelectorAll(areas)) {
 		const other = fresh.getElementById(region.id);
 		if (!other || (region.contains(document.activeElement) && document.activeElement.matches("input, textarea")) || region.querySelector("details[open], [name=item]:checked")) continue;
-		const back = keep(region);
+		const back = keepFocus(region);
 		if (region === list) for (const body of list.tBodies) {
 			const twin = fresh.getElementById(body.id);
 			if (twin) { body.replaceChildren(...twin.childNodes); body.hidden = twin.hidden; }
@@ -107,7 +107,7 @@ async function update(all) {
 	}
 	// History: rows of calls without an outcome.
 	for (const row of document.querySelectorAll("#calls tr:has(.pill:is(.ringing, .dialling, .talking, .on_hold, .ended))")) {
-		const twin = fresh.getElementById(row.id), back = keep(row);
+		const twin = fresh.getElementById(row.id), back = keepFocus(row);
 		if (!twin) continue;
 		twin.ariaSelected = row.ariaSelected;
 		row.replaceWith(twin);
@@ -121,35 +121,35 @@ async function update(all) {
 	if (wide) { last = fresh.body.dataset.change; document.title = fresh.title; wide = false; }
 	// Keep the newest message in view, above the form.
 	if (end) scrollTo(0, document.body.scrollHeight);
-	offer();
+	showAnswerForms();
 	tick();
-	seen();
+	markSeen();
 }
 
 // In sequence, or an old response could replace a new one.
-export const refresh = (all) => { turn = turn.finally(() => update(all)); };
+export const refresh = (all) => { queue = queue.finally(() => update(all)); };
 const refreshSoon = (ms = 800) => {
-	refreshing ||= setTimeout(() => { turn = turn.finally(() => { refreshing = null; return update(); }); }, ms);
+	refreshing ||= setTimeout(() => { queue = queue.finally(() => { refreshing = null; return update(); }); }, ms);
 };
 
 export function applyEvent(name, data, id) {
 	if (id) last = id;
 	sync(data.now);
 	if (name === "reload") return refresh(true);
-	if (name === "beat") return old(data);
-	counts(data.counts);
+	if (name === "beat") return showDataAge(data);
+	showCounts(data.counts);
 	if (name === "call") {
-		speak(data.say);
-		if (list) { place(parse(`<table>${data.html}`).querySelector("tr")); tidy(); refreshSoon(); }
-		else if (page === "calls" ? byId(`call-${data.id}`) || (data.ended && showsNewestCalls()) : page === "missed" && (data.ended || called(data.party))) refreshSoon();
-		reopen(data.id);
-	} else if (name === "call_gone" && list) { byId(`call-${data.id}`)?.remove(); tidy(); }
+		announce(data.say);
+		if (list) { placeRow(parse(`<table>${data.html}`).querySelector("tr")); updateGroups(); refreshSoon(); }
+		else if (page === "calls" ? byId(`call-${data.id}`) || (data.ended && showsNewestCalls()) : page === "missed" && (data.ended || isListed(data.party))) refreshSoon();
+		refreshCall(data.id);
+	} else if (name === "call_gone" && list) { byId(`call-${data.id}`)?.remove(); updateGroups(); }
 	else if (name === "call_gone" && document.querySelector(".calling")) refreshSoon();
-	else if (name === "note") { reopen(data.id); if (byId(`notes-of-${data.id}`)) refreshSoon(); }
+	else if (name === "note") { refreshCall(data.id); if (byId(`notes-of-${data.id}`)) refreshSoon(); }
 	else if ((name === "callback" && page === "missed") || name === "sms" || name === "alert") refreshSoon();
 }
 
-function old({ age, title }) {
+function showDataAge({ age, title }) {
 	const box = byId("age"), dot = () => box.querySelector(".dot")?.className, before = dot();
 	box.replaceChildren(...parse(age).body.childNodes);
 	box.title = title;
@@ -159,7 +159,7 @@ function old({ age, title }) {
 }
 
 // Missed: true if the list has this caller.
-const called = (party) => party && document.querySelector(`tr[data-party="${CSS.escape(party)}"]`);
+const isListed = (party) => party && document.querySelector(`tr[data-party="${CSS.escape(party)}"]`);
 
 // Calls: true if new calls can belong to this view.
 function showsNewestCalls() {

@@ -1,5 +1,5 @@
 // Order of columns on the export page, by dragging and by arrow keys.
-import { ask } from "./connection.js";
+import { sendRequest } from "./connection.js";
 import { parse } from "./html.js";
 
 const REFRESHED = ["rows", "chosen", "preview", "column-sets"];
@@ -14,7 +14,7 @@ export function start() {
 		const url = `${form.getAttribute("action")}?${new URLSearchParams(new FormData(form))}`, mine = ++number;
 		if (all || !form.querySelector("[name=columns]:checked")) return location.assign(url);
 		let answer, page;
-		try { answer = await ask(url); page = parse(await answer.text()); } catch { return form.requestSubmit(); }
+		try { answer = await sendRequest(url); page = parse(await answer.text()); } catch { return form.requestSubmit(); }
 		if (mine !== number) return;
 		if (!answer.ok) return location.assign(url);
 		history.replaceState(null, "", url);

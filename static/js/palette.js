@@ -1,5 +1,5 @@
 // Results below the search field while the user types (combobox).
-import { ask } from "./connection.js";
+import { sendRequest } from "./connection.js";
 import { parse } from "./html.js";
 
 let number = 0, timer = 0;
@@ -26,7 +26,7 @@ export function start() {
 		const mine = ++number, query = encodeURIComponent(input.value.trim());
 		for (const more of query ? ["", "&more=1"] : [""]) {
 			try {
-				const answer = await ask(`/palette?q=${query}${more}`);
+				const answer = await sendRequest(`/palette?q=${query}${more}`);
 				const fresh = parse(answer.ok ? await answer.text() : "");
 				if (mine !== number || document.activeElement !== input) return;
 				if (more) list.append(...fresh.body.children); else list.replaceChildren(...fresh.body.children);

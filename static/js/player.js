@@ -1,5 +1,5 @@
 // Audio player, also by keyboard and `?t=` of the URL. Legs and transcript follow it; a click on them jumps.
-import { plain } from "./connection.js";
+import { isPlainClick } from "./connection.js";
 import { duration } from "./timers.js";
 
 let playing = null;
@@ -71,7 +71,7 @@ function jump(event) {
 // A list has one player at its foot. Without scripts its links open the files.
 function cue(event) {
 	const link = event.target.closest("[data-play]"), box = document.querySelector(".player.foot");
-	if (!link || !box?.deck || !plain(event)) return;
+	if (!link || !box?.deck || !isPlainClick(event)) return;
 	event.preventDefault();
 	if (!link.ariaCurrent) {
 		for (const other of document.querySelectorAll("[data-play][aria-current]")) other.removeAttribute("aria-current");

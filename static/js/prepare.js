@@ -1,5 +1,5 @@
 // Downloads a file without a page change, and shows on its button that it is being prepared.
-import { ask, check, plain } from "./connection.js";
+import { sendRequest, probeServer, isPlainClick } from "./connection.js";
 import { toast } from "./toast.js";
 
 const thousands = (n) => String(n).replace(/\B(?=(\d{3})+$)/g, "\u202f");
@@ -14,14 +14,14 @@ function save(blob, header) {
 
 // Returns after the download has begun. `show` shows the state.
 async function download(url, show) {
-	const answer = await ask(url);
+	const answer = await sendRequest(url);
 	if (!answer.ok) return toast((await answer.json()).message, true);
 	if (answer.status !== 202) return save(await answer.blob(), answer.headers.get("Content-Disposition"));
 	let job = await answer.json();
 	while (job.state === "waiting" || job.state === "running") {
 		show(job);
 		await new Promise((done) => setTimeout(done, 1000));
-		job = await (await ask(answer.headers.get("Location"))).json();
+		job = await (await sendRequest(answer.headers.get("Location"))).json();
 	}
 	if (job.state === "done") return location.assign(job.file);
 	toast(job.error || job.message || "The export was cancelled.", true);
@@ -40,7 +40,7 @@ async function prepare(button, url) {
 		});
 	} catch {
 		toast("No connection. Large files are still prepared, and appear in Exports.", true);
-		check();
+		probeServer();
 	}
 	text.textContent = label;
 	button.ariaBusy = null;
@@ -49,7 +49,7 @@ async function prepare(button, url) {
 export function start() {
 	addEventListener("click", (event) => {
 		const button = event.target.closest("[data-prepare]");
-		if (!button || !plain(event)) return;
+		if (!button || !isPlainClick(event)) return;
 		event.preventDefault();
 		if (button.ariaBusy) return;
 		prepare(button, button.href || `${button.formAction}?${new URLSearchParams(new FormData(button.form, button))}`);

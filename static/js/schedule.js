@@ -1,5 +1,5 @@
 // Shows the next delivery while a schedule is filled in.
-import { ask } from "./connection.js";
+import { sendRequest } from "./connection.js";
 import { parse } from "./html.js";
 
 export function start() {
@@ -14,7 +14,7 @@ export function start() {
 		const url = `${location.pathname}?${new URLSearchParams(values)}`;
 		if (target.name === "export") return location.assign(url);
 		try {
-			const next = parse(await (await ask(url)).text()).getElementById("next");
+			const next = parse(await (await sendRequest(url)).text()).getElementById("next");
 			if (next && mine === number) document.getElementById("next").replaceChildren(...next.childNodes);
 		} catch { /* The next change tries again. */ }
 	});

@@ -1,7 +1,7 @@
 // Receives changes: one stream for all tabs of a browser, by the tab that holds the lock. Over plain HTTP there
 // are no locks, so each tab has its own stream, and the server allows four. A tab without a stream polls.
 import { ring } from "./bell.js";
-import { check, cover } from "./connection.js";
+import { probeServer, replacePage } from "./connection.js";
 import { last, refresh, applyEvent } from "./live.js";
 import { showSilence } from "./timers.js";
 
@@ -14,7 +14,7 @@ const post = (message) => channel.postMessage(message);
 const load = () => { if (!document.hidden) refresh(true); };
 
 // The bar shows "Live" while changes arrive, "Every 15 s" while the page polls, else the age of the data.
-const flowing = (yes) => document.body.toggleAttribute("data-flowing", yes);
+const showStream = (yes) => document.body.toggleAttribute("data-flowing", yes);
 const flows = () => "flowing" in document.body.dataset;
 
 function poll(on) {
@@ -31,7 +31,7 @@ function read() {
 		clearTimeout(retry);
 		alive = Date.now();
 		source = new EventSource(`/live/stream?${new URLSearchParams({ after: last, viewer: document.body.dataset.viewer })}${full ? "&free" : ""}`);
-		source.onopen = () => { failed = 0; full = false; flowing(true); post({ name: "open" }); poll(false); };
+		source.onopen = () => { failed = 0; full = false; showStream(true); post({ name: "open" }); poll(false); };
 		for (const name of EVENTS) source.addEventListener(name, (event) => {
 			alive = Date.now();
 			const message = { name, data: JSON.parse(event.data), id: event.lastEventId };
@@ -39,21 +39,21 @@ function read() {
 			ring(message.data);
 			applyEvent(message.name, message.data, message.id);
 		});
-		source.addEventListener("replaced", () => { full = true; fall(); wait(POLL); });
+		source.addEventListener("replaced", () => { full = true; startPolling(); wait(POLL); });
 		source.onerror = () => {
 			if (full) return wait(POLL);
 			failed += 1;
 			post({ name: "down" });
-			check();
-			if (failed > 1) fall();
+			probeServer();
+			if (failed > 1) startPolling();
 			// With jitter, unlike EventSource, to spread the load after a restart.
 			wait(Math.min(30_000, 500 * 2 ** failed));
 		};
 	}
-	function fall() { flowing(false); poll(true); post({ name: "poll" }); }
+	function startPolling() { showStream(false); poll(true); post({ name: "poll" }); }
 	function wait(ms) {
 		source.close();
-		flowing(false);
+		showStream(false);
 		clearTimeout(retry);
 		retry = setTimeout(connect, ms * (0.5 + Math.random()));
 	}
@@ -71,10 +71,10 @@ function receive({ data: { name, data, id } }) {
 	if (EVENTS.includes(name)) { if (!reading || !flows()) { alive = Date.now(); applyEvent(name, data, id); } }
 	else if (name === "hello") { if (reading) post({ name: "at", id: last, data: flows() }); }
 	else if (reading) return;
-	else if (name === "open") { flowing(true); poll(false); }
-	else if (name === "down") { flowing(false); check(); }
-	else if (name === "poll") { flowing(false); poll(true); }
-	else if (name === "at") { flowing(data); if (id !== last) refresh(true); }
+	else if (name === "open") { showStream(true); poll(false); }
+	else if (name === "down") { showStream(false); probeServer(); }
+	else if (name === "poll") { showStream(false); poll(true); }
+	else if (name === "at") { showStream(data); if (id !== last) refresh(true); }
 }
 
 export function start() {
@@ -87,5 +87,5 @@ export function start() {
 	addEventListener("visibilitychange", () => { if (polling || Date.now() - alive > BEAT) load(); });
 	// A browser may show the page again by Back, after a logout too.
 	addEventListener("pagehide", ({ persisted }) => { if (persisted) document.body.textContent = ""; });
-	addEventListener("pageshow", ({ persisted }) => { if (persisted) cover(); });
+	addEventListener("pageshow", ({ persisted }) => { if (persisted) replacePage(); });
 }

@@ -4,14 +4,14 @@ let ahead = Date.now() - Number(document.body.dataset.now || Date.now());
 export const sync = (now) => { if (now) ahead = Date.now() - now; };
 export const serverSeconds = () => (Date.now() - ahead) / 1000;
 
-const two = (n) => String(n).padStart(2, "0");
+const padNumber = (n) => String(n).padStart(2, "0");
 export function duration(seconds) {
 	const total = Math.max(0, Math.floor(seconds));
 	const h = Math.floor(total / 3600), m = Math.floor((total % 3600) / 60), s = total % 60;
-	return h ? `${h}:${two(m)}:${two(s)}` : `${m}:${two(s)}`;
+	return h ? `${h}:${padNumber(m)}:${padNumber(s)}` : `${m}:${padNumber(s)}`;
 }
 
-function age(seconds) {
+function formatAge(seconds) {
 	const total = Math.max(0, Math.floor(seconds));
 	for (const [size, word] of [[86400, "d"], [3600, "h"], [60, "min"]])
 		if (total >= size) return `${Math.floor(total / size)} ${word}`;
@@ -29,7 +29,7 @@ export function tick() {
 		el.classList.toggle("amber", amber > 0 && seconds >= amber && !(red > 0 && seconds >= red));
 	}
 	for (const el of document.querySelectorAll("[data-ago]")) {
-		const text = age(now - Number(el.dataset.ago));
+		const text = formatAge(now - Number(el.dataset.ago));
 		if (el.textContent !== text) el.textContent = text;
 	}
 }
@@ -38,12 +38,12 @@ export function tick() {
 const reasons = new Set();
 let silent = null;
 export function showSilence(yes, reason = "page") {
-	const box = document.getElementById("lost");
+	const box = document.getElementById("disconnected");
 	if (!box) return; // The page is being replaced.
 	if (yes) reasons.add(reason); else reasons.delete(reason);
 	silent = reasons.size ? silent ?? serverSeconds() : null;
 	box.hidden = !reasons.size;
-	document.body.toggleAttribute("data-lost", reasons.size > 0);
+	document.body.toggleAttribute("data-disconnected", reasons.size > 0);
 	if (reasons.size) box.firstElementChild.dataset.since = silent;
 	tick();
 }

@@ -307,7 +307,7 @@ def test_axe_finds_no_violations_while_server_or_platform_are_unreachable(browse
     browse("/")
     page.route("**/*", lambda route: route.abort())
     page.locator("tr.row a[data-open]").first.click()
-    expect(page.locator("#lost")).to_be_visible()
+    expect(page.locator("#disconnected")).to_be_visible()
     expect(page.locator("#toast")).to_contain_text("No connection.")
     assert find_violations(page) == []
     problems.clear()

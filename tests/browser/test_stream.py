@@ -122,21 +122,21 @@ def test_a_page_shows_a_warning_until_the_server_responds(browse, app, page, pro
     ring(app, 41)
     browse("/")
     expect(page).to_have_title(re.compile(r"^\(1\) Live"))  # before any event
-    expect(page.locator("#lost")).to_be_hidden()
+    expect(page.locator("#disconnected")).to_be_hidden()
     page.route("**/live**", lambda route: route.abort())
     page.route(app.url + "/", lambda route: route.abort())
     cut_streams()
 
     def is_warned() -> bool:
         page.clock.run_for(3000)
-        return page.locator("#lost").is_visible()
+        return page.locator("#disconnected").is_visible()
 
     wait_for(is_warned, "the warning that there is no connection")
-    expect(page.locator("#lost time")).to_have_text(re.compile(r"^\d:\d\d$"))
+    expect(page.locator("#disconnected time")).to_have_text(re.compile(r"^\d:\d\d$"))
     page.unroute("**/live**")
     page.unroute(app.url + "/")
     page.clock.run_for(60_000)
-    expect(page.locator("#lost")).to_be_hidden()
+    expect(page.locator("#disconnected")).to_be_hidden()
     assert all("ERR_FAILED" in one for one in problems)
     problems.clear()
 

@@ -73,7 +73,7 @@ def killed_server(installation, page, row) -> Iterator[Locator]:
     note = page.locator("#drawer").get_by_label("New note")
     note.fill("Asks for the in")
     installation.product.kill()
-    warning = page.locator("#lost")
+    warning = page.locator("#disconnected")
     expect(warning).to_contain_text(re.compile(r"Connection lost \d+:\d\d ago"), timeout=PATIENCE)
     yield note
     expect(note).to_be_visible()

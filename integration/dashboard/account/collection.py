@@ -94,7 +94,7 @@ def show_list(visibility: Visibility, section: Section) -> Response:
     html = layout.render_page(
         "account",
         "account_list.html",
-        shelf=section,
+        section=section,
         actions=edit.list_new_actions(visibility, section),
         can_select=bool(rows) and can_write(visibility, section.collection, "many"),
         resource=resource,

@@ -166,7 +166,7 @@ def _render(
     page = layout.render_page(
         "account",
         "account_edit.html",
-        shelf=section,
+        section=section,
         list_url=_list_url(section),
         record_url=f"{section.path}/{key}" if key and collection in SECTIONS else None,
         form=form,

@@ -47,7 +47,7 @@ def index() -> str:
     return layout.render_page(
         "account",
         "account.html",
-        shelves=sections,
+        sections=sections,
         states=states,
         problems=_group_problems(sections, states),
         synced=sum(bool(state.complete_at or (state.is_live and state.read_at)) for state in states.values()),

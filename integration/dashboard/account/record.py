@@ -86,7 +86,7 @@ def show_record(visibility: Visibility, section: Section, key_text: str | None) 
         layout.render_page(
             "account",
             "account_record.html",
-            shelf=section,
+            section=section,
             resource=resource,
             key=key,
             called=field_labels.record_title(values),
@@ -138,7 +138,7 @@ def _show_empty(
         layout.render_page(
             "account",
             "account_record.html",
-            shelf=section,
+            section=section,
             resource=resource,
             row=None,
             state=visibility.collection_state(connection, resource),
