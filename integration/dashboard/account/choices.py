@@ -128,14 +128,13 @@ def list_routed_numbers(section: Section, ddis: Iterable[Mapping[str, Any]]) -> 
     return [str(one["e164"]) for one in records if str(one["target_type"]) in codes and one.get("e164")]
 
 
-def add_missing(choices: Iterable[Choice], values: Iterable[str], names: Mapping[str, str]) -> list[Choice]:
+def add_missing(choices: list[Choice], values: Iterable[str]) -> list[Choice]:
     """Add the values of a record that no choice has.
 
     Saving the form would otherwise remove them.
     """
-    listed = list(choices)
-    present = {choice.value for choice in listed}
-    return listed + [Choice(one, names.get(one, one)) for one in values if one and one not in present]
+    present = {choice.value for choice in choices}
+    return choices + [Choice(one, one) for one in values if one and one not in present]
 
 
 def _label_record(resource: Resource, values: Mapping[str, Any], key: str) -> str:

@@ -204,8 +204,8 @@ def _export_url(list_view: ListView, resource: Resource, column_names: list[str]
     if list_view.mistake:
         return None
     has_columns = "columns" in list_view.args or len(resource.fields) < 2
-    columns = [name for name in (resource.key, resource.date, *column_names) if name]
-    parameters = list_view.export_parameters(
-        ",".join(dict.fromkeys(columns)) if has_columns else None, formats.export_style()
-    )
-    return f"/exports/{resource.table}.csv" + (f"?{urlencode(parameters)}" if parameters else "")
+    parameters = {name: text for name, text in list_view.args.items() if name in ("filter", "sort", "dir")}
+    if has_columns:
+        columns = [name for name in (resource.key, resource.date, *column_names) if name]
+        parameters["columns"] = ",".join(dict.fromkeys(columns))
+    return f"/exports/{resource.table}.csv?{urlencode(parameters | formats.export_style())}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import sqlite3
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from flask import abort, request
@@ -56,9 +56,9 @@ class FormField:
     spec: FormSpec
     stored: Entry
     entry: Entry
-    choices: tuple[Choice, ...] = ()
-    suggestions: tuple[Choice, ...] = ()
-    is_unknown: bool = False
+    choices: tuple[Choice, ...]
+    suggestions: tuple[Choice, ...]
+    is_unknown: bool
 
     @property
     def name(self) -> str:
@@ -101,8 +101,8 @@ class RecordForm:
     section: Section
     mode: Mode
     fields: tuple[FormField, ...]
-    record: Mapping[str, Any] = field(default_factory=dict)
-    read_error: str | None = None
+    record: Mapping[str, Any]
+    read_error: str | None
 
     @property
     def groups(self) -> list[tuple[str, list[FormField]]]:
@@ -177,7 +177,7 @@ def _make_field(
     stored = read_stored(spec, record, choices)
     if spec.widget.kind in ("one", "destination", "many", "ordered", "agents"):
         values = [stored] if isinstance(stored, str) else [str(one).partition(":")[0] for one in stored]
-        choices = add_missing(choices, values, {})
+        choices = add_missing(choices, values)
     entry = read_entered(spec, request.form, stored, choices) if is_submitted else stored
     is_hidden = spec.widget.kind in ("secret", "file")
     return FormField(

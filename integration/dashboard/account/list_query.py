@@ -93,16 +93,6 @@ class ListView:
             current_order = "descending" if self.query.descending else "ascending"
         return self.url(sort=name, dir="DESC" if current_order == "ascending" else None), current_order
 
-    def export_parameters(self, columns: str | None, style: Mapping[str, str]) -> dict[str, str]:
-        """Return the parameters of the export of this view, without the search.
-
-        `style` has the zone and the headings of the page.
-        """
-        parameters = {name: self.args[name] for name in ("filter", "sort", "dir") if name in self.args}
-        if columns:
-            parameters["columns"] = columns
-        return {**parameters, **style}
-
 
 def parse_view(
     path: str,

@@ -66,10 +66,7 @@ class ReferenceNames:
 
     connection: sqlite3.Connection
     open_collections: Collection[str]
-    _records: dict[tuple[str, str], dict[str, dict[str, Any]]] = field(
-        default_factory=lambda: defaultdict(dict)
-    )
-    _requested_keys: dict[tuple[str, str], set[str]] = field(default_factory=lambda: defaultdict(set))
+    _records: dict[tuple[str, str], dict[str, dict[str, Any]]] = field(default_factory=dict)
 
     def load(self, resource: Resource, records: Iterable[Mapping[str, Any]]) -> None:
         """Read the records that `records` refer to."""
@@ -79,19 +76,16 @@ class ReferenceNames:
                 for collection, key_field in reference_targets(resource, name, values):
                     keys_by_target[collection, key_field].update(browse.extract_ids(value))
         for (collection, key_field), keys in keys_by_target.items():
-            missing_keys = keys - self._requested_keys[collection, key_field]
-            if missing_keys:
-                self._requested_keys[collection, key_field] |= missing_keys
-                self._records[collection, key_field] |= single_record.fetch_by_key(
-                    self.connection,
-                    SECTIONS[collection].resource,
-                    missing_keys,
-                    key_field=key_field,
-                    include_missing=True,
-                )
+            self._records[collection, key_field] = single_record.fetch_by_key(
+                self.connection,
+                SECTIONS[collection].resource,
+                keys,
+                key_field=key_field,
+                include_missing=True,
+            )
 
     def find(self, collection: str, key_field: str, key: str) -> dict[str, Any] | None:
-        return self._records[collection, key_field].get(key)
+        return self._records.get((collection, key_field), {}).get(key)
 
 
 def reference_targets(resource: Resource, name: str, values: Mapping[str, Any]) -> list[tuple[str, str]]:

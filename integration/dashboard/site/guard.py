@@ -259,25 +259,15 @@ def requires(role_or_right: str, *others: str) -> Callable[[Callable[P, R]], Cal
     return decorate
 
 
-def refuse(status: int, message: str, *, headline: str = "", retry_after: int | None = None) -> Response:
+def refuse(status: int, message: str, *, headline: str = "") -> Response:
     """Respond with an error: a page for browsers, JSON for scripts.
 
-    `headline` of the page: '' for that of the status. `retry_after` is in seconds.
+    `headline` of the page: '' for that of the status.
     """
-    if _is_page_request():
-        response = make_response(
-            render_template(
-                "notice.html",
-                message=message,
-                headline=headline or HEADLINES.get(status, "Not available"),
-            ),
-            status,
-        )
-    else:
-        response = make_response(jsonify(error_body(message)), status)
-    if retry_after is not None:
-        response.headers["Retry-After"] = str(retry_after)
-    return response
+    if not _is_page_request():
+        return make_response(jsonify(error_body(message)), status)
+    headline = headline or HEADLINES.get(status, "Not available")
+    return make_response(render_template("notice.html", message=message, headline=headline), status)
 
 
 def to_local_path(target: str | None) -> str:
