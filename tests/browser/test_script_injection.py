@@ -243,9 +243,9 @@ def test_no_payload_of_an_address_or_a_search_runs(browse, outside, page, ran, p
         lambda route: route.fulfill(body="retry: 600000\n\n", content_type="text/event-stream"),
     )
     for number, evil in enumerate(PAYLOADS):
-        for path in (REFLECTING[number % len(REFLECTING)], REFLECTING[(number + 1) % len(REFLECTING)]):
-            browse(path + quote(evil, safe=""))
-            assert page.evaluate(FOREIGN) == [], (path, evil)
+        path = REFLECTING[number % len(REFLECTING)]
+        browse(path + quote(evil, safe=""))
+        assert page.evaluate(FOREIGN) == [], (path, evil)
         browse("/")
         with page.expect_response(lambda response: "more=1" in response.url):
             page.get_by_role("combobox").fill(evil)
