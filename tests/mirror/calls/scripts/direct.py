@@ -41,6 +41,11 @@ SCRIPTS = [
         during={18: [{"state": "ended", "outcome": "missed"}]},
     ),
     Script(
+        "inbound, hangups with different times: the call ends at the latest",
+        [_ANSWERED.ringing(), _ANSWERED.answer(), _ANSWERED.hangup(18), _ANSWERED.hangup(20)],
+        [Call(101, "answered", (101,), wait=7, talk=13, user="Ann Example")],
+    ),
+    Script(
         "inbound, missed, in the documented form",
         [_DOCUMENTED.ringing(), _DOCUMENTED.missed(18, state="MISSED", t_cause="No Answer")],
         [
