@@ -117,6 +117,14 @@ def test_json_is_one_object_with_the_documented_fields(run, tmp_path, monkeypatc
     run("user", "add", "ann@example.com", "--role", "admin")
     run("hold", "+447700900123", "--reason", "case 7")
     run("events", "add", "crm", "https://crm.example.com/hook", "--kinds", "call.ended")
+    assert run("user", "list").stdout.splitlines()[1].split() == [
+        "ann@example.com",
+        "admin",
+        "export,recordings",
+        "-",
+        "-",
+        "no",
+    ]
     shapes = {}
     for arguments in SHAPES:
         document = json.loads(run(*arguments, "--json").stdout)

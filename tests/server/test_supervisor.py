@@ -154,6 +154,7 @@ def test_a_killed_worker_is_replaced_while_connections_wait(server: Running) -> 
         os.kill(worker, signal.SIGKILL)
         wait_for(lambda worker=worker: not alive(worker), "end of the worker")  # type: ignore[misc]
         assert worker_of(server) != worker
+    assert not any("starting another in" in line for line in server.err), "a worker that was ready"
     server.signal(signal.SIGTERM)
     assert server.ended() == 0
 
