@@ -44,6 +44,7 @@ from tests.trials.webhooks.crash import Crash
 from tests.trials.webhooks.deliveries import Deliveries
 from tests.trials.webhooks.events import Events
 from tests.trials.webhooks.lost import Lost
+from tests.trials.webhooks.texts import Texts
 
 TRIALS: tuple[type[Trial], ...] = (
     Crash,
@@ -52,6 +53,7 @@ TRIALS: tuple[type[Trial], ...] = (
     Exchanges,
     Lost,
     Events,
+    Texts,
     DayOffline,
     Files,
     Drift,

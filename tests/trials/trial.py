@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 from unittest import mock
 
 from integration.simulator import embed
-from tests.support.harness import Process, Product, Simulator, wait_for
+from tests.support.harness import Process, Product, Simulator, alive, wait_for
 from tests.trials.tools import databases, seeded_bug
 from tests.trials.tools.local_mirror import LocalMirror, last_friday_evening
 from tests.trials.tools.local_product import LocalProduct
@@ -316,6 +316,13 @@ def kill_worker(product: Product) -> int | None:
     if worker is not None:
         os.kill(worker, signal.SIGKILL)
     return worker
+
+
+def kill_all_processes(product: Product) -> None:
+    """Send SIGKILL to the supervisor. Return when its worker has ended too."""
+    worker = product.worker
+    product.kill()
+    wait_for(lambda: worker is None or not alive(worker), "the end of the worker", 60)
 
 
 def await_new_worker(product: Product, old: int | None) -> None:

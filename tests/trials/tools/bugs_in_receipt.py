@@ -12,6 +12,8 @@ from integration.events import deliveries, subscriptions
 from integration.inbox import receive, store
 from integration.mirror.page_queries import messages
 from integration.sqlite.write_jobs import Pending
+from integration.sync.writing import text_back_sending
+from integration.workspace import text_back
 
 Patch = Callable[[Any, str, object], object]
 Acknowledgements = Pending[store.Acknowledgement]
@@ -73,6 +75,30 @@ def store_cursor_early(patch: Patch) -> None:
 def retry_events_soon(patch: Patch) -> None:
     """Retry failed requests of outgoing webhooks after a second. No bug: trials would wait."""
     patch(subscriptions, "EVENTS", (1.0,))
+
+
+def claim_texts_late(patch: Patch) -> None:
+    """Store a text to a missed caller after the platform's response, not before the request."""
+    numbers: dict[int, str] = {}
+
+    def count_only(tx: Any, call_id: int, number: str) -> int:
+        numbers[call_id] = number
+        return text_back.load_state(tx.connection).texts
+
+    def store(app_db: Any, call_id: int, refusal: str) -> None:
+        app_db.write(lambda tx: claim(tx, call_id, numbers[call_id]))
+        finish(app_db, call_id, refusal)
+
+    claim, finish = text_back.claim, text_back.finish
+    patch(text_back, "claim", count_only)
+    patch(text_back, "finish", store)
+    # The write log has the request.
+    patch(text_back_sending, "_list_written", lambda *_: ())
+
+
+def look_for_texts_often(patch: Patch) -> None:
+    """Look for missed callers five times a second. No bug: trials would wait."""
+    patch(text_back_sending, "RUN_SECONDS", 0.2)
 
 
 def _read_id(body: bytes) -> str:

@@ -37,7 +37,7 @@ class Crash(Trial):
     size_option, size = "--kills", 500
     bugs, symptoms = ("acknowledge_early",), ("lost",)
     short = ("--kills 8", "--kills 4 --seed-bug")
-    promises = ("P1",)
+    promises = ("P1", "P31")
     long = ("--kills 50 --acknowledgements 200",) * 10
 
     @classmethod

@@ -12,9 +12,16 @@ from contextlib import closing
 from itertools import pairwise
 from typing import Any
 
-from tests.support.harness import alive, keep_port, wait_for
+from tests.support.harness import keep_port, wait_for
 from tests.trials.tools.databases import query_rows
-from tests.trials.trial import NO_TRAFFIC, Trial, await_new_worker, await_sync, kill_worker
+from tests.trials.trial import (
+    NO_TRAFFIC,
+    Trial,
+    await_new_worker,
+    await_sync,
+    kill_all_processes,
+    kill_worker,
+)
 
 SCRIPTS = ("plain_answered", "ring_group_answered", "ring_group_missed")
 SEEDED_PAUSE_SECONDS = 6.0
@@ -37,7 +44,7 @@ class Events(Trial):
     bugs, symptoms = ("store_cursor_early",), ("the receiver has the end of each call",)
     plants = ("retry_events_soon",)
     short = ("--kills 6", "--kills 3 --seed-bug")
-    promises = ("P31",)
+    promises = ("P32",)
     long = ("--kills 50",)
 
     def boot(self) -> None:
@@ -108,13 +115,8 @@ class Events(Trial):
         elif what == "worker":
             await_new_worker(self.product, kill_worker(self.product))
         else:
-            self._kill_product()
+            kill_all_processes(self.product)
             self.product.start()
-
-    def _kill_product(self) -> None:
-        worker = self.product.worker
-        self.product.kill()
-        wait_for(lambda: worker is None or not alive(worker), "the end of the worker", 60)
 
     def _lose_commits(self) -> None:
         """Replace mirror.db by a copy that was made some calls before."""
@@ -126,7 +128,7 @@ class Events(Trial):
                 source.backup(copy)
         made = len(self.legs)
         wait_for(lambda: len(self.legs) >= made + CALLS_BETWEEN_KILLS, "calls after the copy", 120)
-        self._kill_product()
+        kill_all_processes(self.product)
         for suffix in ("", "-wal", "-shm"):
             path.with_name(f"mirror.db{suffix}").unlink(missing_ok=True)
         older.rename(path)
