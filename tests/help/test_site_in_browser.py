@@ -28,7 +28,7 @@ QUESTIONS = (
     ("The platform refuses my API key.", "refuses API key", "troubleshooting"),
     ("How do I erase a person?", "How do I erase a person", "privacy"),
     ("How do I move to another machine?", "move another computer", "upkeep"),
-    ("I forgot my password.", "lost password", "questions"),
+    ("I forgot my password.", "lost password", "access"),
     ("My phone with the authenticator app is lost.", "lost authenticator app", "access"),
     ("Port 8000 is in use by another program.", "port is in use", "troubleshooting"),
     ("Everyone is locked out after wrong passwords.", "too many attempts", "access"),

@@ -151,7 +151,7 @@ def write_scripts(folder: Path) -> None:
         "  --data-dir /var/lib/switchroom",
         "systemctl enable --now switchroom",
     ]
-    purge, remove, _, delete = list_blocks("Remove it")
+    purge, remove, delete = list_blocks("Remove it")
     assert purge == "sudo apt purge switchroom\n"
     alias = "shopt -s expand_aliases\n" + list_blocks("Run as a service")[0]
     old, new = list_blocks("Move to another computer")

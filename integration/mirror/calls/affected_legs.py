@@ -133,7 +133,8 @@ class AffectedLegs:
             self._load_legs(leg_ids - self.views.keys())
             # A relative whose last record has just changed its leg: its stored row is out of date.
             pending = (leg_ids & self.ids_without_facts) or self._find_former_legs(leg_ids)
-        mark_staffed_conferences(self.tx, [self.views[id_] for call in calls for id_ in call.leg_ids])
+        views = [self.views[id_] for call in calls for id_ in call.leg_ids]
+        mark_staffed_conferences(self.tx, views, self.ids_without_facts)
         return calls
 
     def _load_changed_legs(self, ids: set[int]) -> None:
@@ -146,7 +147,7 @@ class AffectedLegs:
         conference_views = [v for id_ in ids if (v := self.views.get(id_)) and v.conference is not None]
         ids |= {row[0] for row in self.tx.execute(_NAMED, (id_list(ids & self.ids_without_facts),))}
         fresh = set(ids)
-        ids |= list_overlapping_legs(self.tx, conference_views)
+        ids |= list_overlapping_legs(self.tx, ids, conference_views)
         while fresh:
             links = [self.links[id_] for id_ in fresh if id_ in self.views]
             names = {name for link in links for name in (link.root_id, link.parent_id) if name} - ids

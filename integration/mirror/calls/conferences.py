@@ -7,9 +7,10 @@ of another call.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Set
 from typing import NamedTuple
 
+from integration.core.ids import id_list
 from integration.core.timestamps import parse_seconds
 from integration.mirror.calls.leg_view import LegView
 from integration.sqlite.transaction import Transaction
@@ -29,26 +30,36 @@ class _Presence(NamedTuple):
     until: int
 
 
-def list_overlapping_legs(tx: Transaction, views: Collection[LegView]) -> set[int]:
-    """Return other legs in the conferences of `views` at the same time.
+def list_overlapping_legs(tx: Transaction, ids: Iterable[int], views: Collection[LegView]) -> set[int]:
+    """Return other legs in the conferences of `views`, or of the stored rows of `ids`, at the same time.
 
-    A change of `views` may change whether the calls of these legs are answered.
+    A change of these legs may change whether the calls of the others are answered.
     """
-    return {presence.leg_id for view in views for presence in _find_overlapping(tx, view)}
+    overlapping = {presence.leg_id for view in views for presence in _find_overlapping(tx, view)}
+    former = tx.execute(
+        "SELECT other.leg_id FROM _legs AS leg JOIN _legs AS other ON other.room = leg.room"
+        " AND other.leg_id <> leg.leg_id AND other.started <= coalesce(leg.ended, ?1)"
+        " AND coalesce(other.ended, ?1) >= leg.started"
+        " WHERE leg.leg_id IN (SELECT value FROM json_each(?2)) AND leg.room IS NOT NULL",
+        (NO_END, id_list(ids)),
+    )
+    return overlapping | {row[0] for row in former}
 
 
-def mark_staffed_conferences(tx: Transaction, views: Collection[LegView]) -> None:
+def mark_staffed_conferences(
+    tx: Transaction, views: Collection[LegView], ids_without_facts: Set[int]
+) -> None:
     """Set `staffed_since` of each conference leg in `views`.
 
-    Other legs are read from `_legs`. Legs in `views` are compared directly, because their rows may be
-    outdated.
+    Other legs are read from `_legs`. Legs in `views` are compared directly, and `ids_without_facts` are left
+    out, because their rows are outdated.
     """
     conference_views = [
         view for view in views if view.conference is not None and view.leg.started is not None
     ]
-    leg_ids = {view.leg.id for view in conference_views}
+    outdated_ids = {view.leg.id for view in views} | ids_without_facts
     for view in conference_views:
-        others = [presence for presence in _find_overlapping(tx, view) if presence.leg_id not in leg_ids]
+        others = [presence for presence in _find_overlapping(tx, view) if presence.leg_id not in outdated_ids]
         others += [
             _get_presence(other)
             for other in conference_views
