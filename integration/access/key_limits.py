@@ -1,4 +1,4 @@
-"""Limits of local keys: expiry, networks, rate and rights."""
+"""Limits of local keys: expiry, networks, rate and rights. `api/events` limits waiting requests."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 PATH_PREFIX = "/webhooks/"
 
 BODY_LIMIT = 256 * 1024
-"""Largest accepted body in bytes."""
+"""Largest accepted body in bytes. In `deploy`, nginx.conf and both Caddyfiles have the same limit."""
 
 COMMIT_TIMEOUT_SECONDS = 4.5
 """Seconds that a request waits for the commit.

@@ -21,6 +21,8 @@ from integration.settings.model import Settings
 
 SyncKind = Literal["grows", "settings", "single", "live", "dictionary"]
 
+WEBHOOK_SILENCE_SECONDS = 3600.0
+"""Seconds within which calls without webhooks mean that webhooks are silent."""
 LIST_REFRESH_SECONDS = 240.0
 """Seconds between full syncs of lists without an incremental sync.
 

@@ -32,7 +32,7 @@ from integration.settings.base_url import find_api_url, find_base_url
 from integration.settings.data_dir_secrets import load_webhook_secrets
 from integration.settings.values import MIN_FREE_BYTES, MIN_FREE_TEXT
 from integration.sync.files.download import list_enabled_kinds
-from integration.sync.plan import PLAN
+from integration.sync.plan import PLAN, WEBHOOK_SILENCE_SECONDS
 from integration.sync.progress import list_active_reads
 from integration.sync.reading.call_assembly import JOB_NAME as CALL_ASSEMBLY_JOB
 
@@ -40,8 +40,6 @@ blueprint = Blueprint("system", __name__)
 
 MISSING_CDR_DAYS = 30
 """Days back in which calls without a CDR are counted."""
-SILENT_SECONDS = 3600
-"""Seconds. If CDRs show calls in this time but no webhook arrived, webhooks are broken or not set up."""
 REFRESH_SECONDS = 2
 """Seconds between reloads of the page while a job runs."""
 
@@ -125,14 +123,14 @@ def index() -> Response:
     inbox_overview = context.inbox.load_overview()
     with context.inbox.database.read() as inbox_connection:
         recent_losses = losses.list_recent(inbox_connection)
-    hour_ago = clock.utc_text(clock.unix() - SILENT_SECONDS)
+    silent_since = clock.utc_text(clock.unix() - WEBHOOK_SILENCE_SECONDS)
     with context.mirror_db.read() as connection:
         collection_states = collection_state.list_states(connection)
         row_counts = {
             state.collection: collection_state.count_rows(connection, get_resource(state.collection))
             for state in collection_states
         }
-        calls_without_webhook = live.count_calls_without_webhook(connection, hour_ago)
+        calls_without_webhook = live.count_calls_without_webhook(connection, silent_since)
         freshness = collection_state.get_state(connection, "cdrs")
         unreachable_at = layout.unreachable_since(connection)
         archive_counts = _count_archive_files(connection)
@@ -162,7 +160,7 @@ def index() -> Response:
     ]
     stale_after = max(layout.STALE_SECONDS, 2 * context.settings.sync.recent_interval)
     is_late = not unreachable_at and (formats.seconds_since(freshness.last_success_at) or 0) > stale_after
-    is_silent = inbox_overview.last_received_at is None or inbox_overview.last_received_at < hour_ago
+    is_silent = inbox_overview.last_received_at is None or inbox_overview.last_received_at < silent_since
     silent_calls = calls_without_webhook if is_silent else 0
     gaps = sum(completeness_row.gap_count for completeness_row in completeness_rows)
     failing_components = components.list_problems(

@@ -19,13 +19,10 @@ from integration.mirror.records.upsert import delete_rows, get_usable_key
 from integration.mirror.sync_state import collection_state, lookup_queue
 from integration.sqlite.transaction import Transaction
 from integration.sync.context import SyncContext
-from integration.sync.plan import LIST_REFRESH_SECONDS, is_due
+from integration.sync.plan import LIST_REFRESH_SECONDS, WEBHOOK_SILENCE_SECONDS, is_due
 from integration.sync.reading.collection_reader import CollectionReader
 
 log = logging.getLogger(__name__)
-
-WEBHOOK_SILENCE_SECONDS = 3600.0
-"""Seconds within which calls without webhooks mean that webhooks are silent."""
 
 MIN_LEG_AGE_SECONDS = 3.0
 """Seconds after a webhook in which its leg may be unlisted."""
