@@ -26,11 +26,12 @@ MAX_WAIT = 30
 """Seconds that a request can wait for an event."""
 MAX_WAITS_OF_KEY = 8
 """Requests of one key that wait at the same time."""
-PAUSE_SECONDS = (0.05, 0.25)
+PAUSE_SECONDS = (0.05, 0.5)
 """Shortest and longest pause between an event and the response to a waiting request: open pages go first."""
-SHORTEST_WAIT_SECONDS = 1.0
+SHORTEST_WAIT_SECONDS = (0.75, 1.25)
 """Shortest time of a waiting request, so that events of a busy second arrive together and wake it once.
 
+It differs from request to request: readers that one event woke would otherwise respond together for minutes.
 50 responses and the next requests take 60 ms of CPU time, as much as five webhooks with 100 open pages.
 """
 RETRY_SECONDS = 2
@@ -115,7 +116,7 @@ def _wait_for_events(
     `next` of an empty page stays the same: another one would reveal changes that the key does not see.
     """
     position, has_time = page.position, True
-    _PAUSE.wait(min(SHORTEST_WAIT_SECONDS, max(deadline - clock.monotonic(), 0)))
+    _PAUSE.wait(min(random.uniform(*SHORTEST_WAIT_SECONDS), max(deadline - clock.monotonic(), 0)))
     while has_time:
         seconds = max(deadline - clock.monotonic(), 0)
         has_time = seconds > 0

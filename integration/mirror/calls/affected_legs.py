@@ -147,7 +147,7 @@ class AffectedLegs:
         conference_views = [v for id_ in ids if (v := self.views.get(id_)) and v.conference is not None]
         ids |= {row[0] for row in self.tx.execute(_NAMED, (id_list(ids & self.ids_without_facts),))}
         fresh = set(ids)
-        ids |= list_overlapping_legs(self.tx, ids, conference_views)
+        ids |= list_overlapping_legs(self.tx, ids & self.previous_rows.keys(), conference_views)
         while fresh:
             links = [self.links[id_] for id_ in fresh if id_ in self.views]
             names = {name for link in links for name in (link.root_id, link.parent_id) if name} - ids
