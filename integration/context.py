@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flask import current_app
-
 from integration.settings.model import Settings
 from integration.sqlite.database import Database
 
@@ -67,6 +65,9 @@ class AppContext:
 
 def app_context() -> AppContext:
     """Return the services of the application that serves the current request."""
+    # Imported on first use: commands without a server do not need Flask, which takes 60 ms.
+    from flask import current_app
+
     context = current_app.extensions[EXTENSION]
     assert isinstance(context, AppContext)
     return context

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 
 from integration.core import clock
 from integration.core.errors import DomainError
-from integration.outbound.upload import shorten_url
+from integration.outbound.urls import shorten_url
 from integration.sqlite.database import Database
 from integration.sqlite.schema import Schema, read_columns
 from integration.sqlite.transaction import Transaction

@@ -45,7 +45,7 @@ from integration.outbound.connections import CHUNK
 from integration.outbound.exchange import Exchange, ResponseBody
 from integration.outbound.public_addresses import AddressRefused, PublicHosts
 from integration.outbound.tls import describe_failure
-from integration.outbound.upload import check_url
+from integration.outbound.urls import check_url
 from integration.settings.base_url import find_base_url
 from integration.settings.model import Settings
 from integration.sqlite.database import Database

@@ -20,7 +20,7 @@ from integration.core.errors import DomainError
 from integration.core.retry_delays import EVENTS, EVENTS_DISABLED_AFTER
 from integration.events.feed import KINDS
 from integration.outbound.public_addresses import PublicHosts
-from integration.outbound.upload import check_new_url, shorten_url
+from integration.outbound.urls import check_new_url, shorten_url
 from integration.settings.model import Settings
 from integration.sqlite.database import Database
 from integration.sqlite.transaction import Transaction

@@ -23,7 +23,8 @@ from integration.exports.jobs import ALERT_ADDRESSES, ExportRun
 from integration.outbound import mail, notifications
 from integration.outbound.mail_server import MailServer
 from integration.outbound.public_addresses import PublicHosts
-from integration.outbound.upload import UploadFailed, check_new_url, upload_file
+from integration.outbound.upload import UploadFailed, upload_file
+from integration.outbound.urls import check_new_url
 from integration.settings.model import Settings
 
 MAX_MAIL_BYTES = 18_000_000

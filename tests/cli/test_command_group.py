@@ -64,6 +64,13 @@ def test_the_supervisor_does_not_import_libraries_of_the_worker(start: Start) ->
     assert heavy.isdisjoint(loaded.out[0].split())
 
 
+def test_an_export_imports_neither_flask_nor_requests(start: Start) -> None:
+    modules = "integration.cli.export, integration.app_schema, integration.exports.export_request"
+    loaded = start("-c", f"import sys, {modules}; print(*sys.modules)")
+    assert loaded.ended() == 0
+    assert {"flask", "jinja2", "requests", "urllib3"}.isdisjoint(loaded.out[0].split())
+
+
 def test_version_prints_the_version_and_the_commit(start: Start) -> None:
     version = start(APP, "--version")
     assert version.ended() == 0

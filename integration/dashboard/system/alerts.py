@@ -29,7 +29,7 @@ from integration.mirror.page_queries import live
 from integration.mirror.page_queries.reports import get_currency
 from integration.outbound import mail, mail_server
 from integration.outbound.public_addresses import PublicHosts
-from integration.outbound.upload import check_new_url
+from integration.outbound.urls import check_new_url
 
 PATH = "/system/alerts"
 blueprint = Blueprint("alerts", __name__, url_prefix=PATH)
