@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 from integration.workspace import wallboards
 from tests.conftest import CHROMIUM, CHROMIUM_ARGUMENTS
 from tests.support.application import running_app
-from tests.support.harness import ROOT, Process, children, wait_for
+from tests.support.harness import ROOT, Process, wait_for
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -123,17 +123,12 @@ def demo(folder: Path) -> Iterator[tuple[Address, Process]]:
 
 @contextmanager
 def suspended_platform(process: Process) -> Iterator[None]:
-    """Suspend the simulated phone system of the demo."""
-    (platform,) = (
-        child
-        for child in children(process.pid)
-        if b"simulator" in Path(f"/proc/{child}/cmdline").read_bytes()
-    )
-    os.kill(platform, signal.SIGSTOP)
+    """Suspend the process of the demo, which is also its phone system. `serve` is another process."""
+    os.kill(process.pid, signal.SIGSTOP)
     try:
         yield
     finally:
-        os.kill(platform, signal.SIGCONT)
+        os.kill(process.pid, signal.SIGCONT)
 
 
 def log_in(page: Page, url: str, email: str, password: str) -> None:
