@@ -20,6 +20,7 @@ OLD_ROWS = {
 
 DROPPED = {
     "_call_directory",
+    "_call_ids",
     "_calls_search_due",
     "callback_position",
     "_cdr_months",
@@ -159,3 +160,14 @@ def test_legs_that_were_due_before_are_due(tmp_path: Path) -> None:
     OPENERS["mirror"](path).close()
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("SELECT derived, low, high FROM _due").fetchall() == [("legs", 3, 9)]
+
+
+def test_ids_of_merged_calls_are_kept(tmp_path: Path) -> None:
+    path = tmp_path / "mirror.db"
+    make_older(path, "0.1.0")
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("INSERT INTO _call_ids VALUES (3, 3), (7, 3)")
+        connection.commit()
+    OPENERS["mirror"](path).close()
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("SELECT * FROM _merged_calls").fetchall() == [(7, 3, 0)]

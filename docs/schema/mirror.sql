@@ -29,8 +29,6 @@ CREATE TABLE _below_due (
     PRIMARY KEY (collection, key, name)
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE _call_ids (id INTEGER PRIMARY KEY, call_id INTEGER NOT NULL) STRICT;
-
 CREATE TABLE _calls (
     id INTEGER PRIMARY KEY, direction TEXT NOT NULL, state TEXT NOT NULL, unconfirmed INTEGER NOT NULL,
     provisional INTEGER NOT NULL, outcome TEXT, started_at TEXT, answered_at TEXT, state_since TEXT,
@@ -1090,8 +1088,6 @@ CREATE TABLE "webcalls" (
 
 CREATE INDEX _answers_asked_at ON _answers (asked_at);
 
-CREATE INDEX _call_ids_call ON _call_ids (call_id);
-
 CREATE INDEX _calls_by_user ON _calls (user_id, started_at);
 
 CREATE INDEX _calls_changed ON _calls (change_no);
@@ -1147,6 +1143,8 @@ CREATE INDEX _lookups_unlearnt ON _lookups (id) WHERE state = 'unlearnt';
 CREATE INDEX _lookups_wanted ON _lookups (wanted_at) WHERE kind = 'leg';
 
 CREATE INDEX _merged_calls_changed ON _merged_calls (change_no);
+
+CREATE INDEX _merged_calls_into ON _merged_calls (into_id) WHERE into_id IS NOT NULL;
 
 CREATE INDEX _sms_by_created ON sms (created_at);
 

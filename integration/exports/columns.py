@@ -166,7 +166,7 @@ def _derive_from_record(resource: Resource) -> Iterator[DerivedColumn]:
             "currency", "text", f"CASE WHEN {has_cost} THEN (SELECT currency_iso FROM me LIMIT 1) END"
         )
     if resource.field("live_id"):
-        call_id_query = f"SELECT call_id FROM _call_ids WHERE _call_ids.id = {table}.live_id"
+        call_id_query = f"SELECT call_id FROM _legs WHERE leg_id = {table}.live_id"
         yield DerivedColumn("call_id", "number", f"({call_id_query})")
         yield DerivedColumn("call_link", "text", f":base || '/calls/' || {table}.live_id")
     if resource.collection in MEDIA_COLLECTIONS:

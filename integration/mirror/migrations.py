@@ -12,6 +12,7 @@ from integration.catalogue import RESOURCES
 from integration.catalogue.shapes import Resource
 from integration.core import clock
 from integration.core.json_records import read_record
+from integration.mirror.calls.schema import MERGED_CALLS
 from integration.mirror.derived import due
 from integration.mirror.records import item_forms
 from integration.mirror.records.rows import quote_identifier
@@ -104,6 +105,18 @@ def _drop_unread_columns(schema: Schema) -> None:
         _drop_column(schema, "_legs", name)
 
 
+def _drop_call_ids(schema: Schema) -> None:
+    """Drop the table of all ids. Keep those of calls that were merged before `_merged_calls` existed."""
+    if "_call_ids" in schema.table_names():
+        execute_script(schema, MERGED_CALLS)
+        schema.execute(
+            "INSERT OR IGNORE INTO _merged_calls SELECT id, call_id, 0 FROM _call_ids AS former"
+            " WHERE id <> call_id AND id NOT IN (SELECT leg_id FROM _legs)"
+            " AND NOT EXISTS (SELECT 1 FROM _legs WHERE root_id = former.id)"
+        )
+        schema.execute("DROP TABLE _call_ids")
+
+
 def _drop_column(schema: Schema, table: str, name: str) -> None:
     schema.execute(f"ALTER TABLE {quote_identifier(table)} DROP COLUMN {quote_identifier(name)}")
 
@@ -180,5 +193,6 @@ MIGRATIONS: Mapping[str, Step] = {
     "due calls by declarations": _drop_call_backlog,
     "one index of callers and groups": _drop_former_indexes,
     "calls of the past": _add_columns("_calls", "is_past INTEGER NOT NULL DEFAULT 0"),
+    "no table of ids of calls": _drop_call_ids,
 }  # fmt: skip
 """Steps by name, in order. The next start of an older file runs those that it does not record."""

@@ -10,6 +10,7 @@ import sqlite3
 
 from integration.core import clock
 from integration.core.ids import id_list
+from integration.mirror.calls.schema import build_call_id_sql
 from integration.mirror.calls.writing import renew_calls
 from integration.mirror.records import change_log
 from integration.sqlite.database import Database
@@ -96,8 +97,7 @@ def _announce(tx: Transaction, rows: list[sqlite3.Row]) -> None:
     for kind in ("labels", "notes"):
         leg_ids = id_list({row["key"] for row in rows if row["kind"] == kind})
         calls = tx.execute(
-            "SELECT DISTINCT coalesce((SELECT call_id FROM _call_ids WHERE id = value), value)"
-            " FROM json_each(?)",
+            f"SELECT DISTINCT coalesce({build_call_id_sql('value')}, value) FROM json_each(?)",
             (leg_ids,),
         )
         renew_calls(tx, [row[0] for row in calls], kind)

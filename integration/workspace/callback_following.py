@@ -11,6 +11,7 @@ from integration.core import clock
 from integration.core.ids import MAX_ID, id_list
 from integration.core.number_variants import ERASED
 from integration.core.phone_numbers import is_withheld
+from integration.mirror.calls.schema import build_call_id_sql
 from integration.mirror.derived import due
 from integration.mirror.derived.declaration import JOIN_RANGES, Range, to_json
 from integration.mirror.derived.followed_by_app_db import CALLBACKS
@@ -190,7 +191,7 @@ def _read_batch(
     )
     current_ids = _fetch_pairs(
         mirror_connection,
-        f"SELECT id, call_id FROM _call_ids WHERE id {_IN_JSON_LIST}",
+        f"SELECT value, {build_call_id_sql('value')} AS call_id FROM json_each(?) WHERE call_id IS NOT NULL",
         id_list({*listed_ids, *acted_ids}),
     )
     merged_ids = {call_id: target_id for call_id, target_id in current_ids.items() if call_id != target_id}

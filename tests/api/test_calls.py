@@ -94,7 +94,7 @@ def test_one_call_has_legs_events_recordings_and_notes(office: SharedApp) -> Non
     app.leg(101, started_at="2026-09-02 08:00:00", user_id=ANN)
     app.insert("monitors", id=7001, live_id=101, timestamp="2026-09-02 08:00:07", user_id=ANN)
     app.archive("recording", 7001, b"sound")
-    app.insert("_call_ids", id=99, call_id=101)
+    app.insert("_merged_calls", id=99, into_id=101, change_no=0)
     app.app_db.write(lambda tx: notes.add_note(tx, 101, ALICE.email, "Wants an offer"))
     everything = KeyLimits(rights=frozenset({"recordings", "workspace"}))
     call = get(app, "/calls/101", app.add_key("crm", limits=everything))

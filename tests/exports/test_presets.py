@@ -153,7 +153,7 @@ def test_presets_of_missed_calls_recordings_voicemail_and_messages(app):
     app.call(1, "2026-07-01 09:00:00", outcome="missed")
     app.call(2, "2026-07-01 09:01:00", outcome="answered")
     app.call(3, "2026-07-01 09:02:00", outcome="voicemail")
-    app.insert("_call_ids", id=2, call_id=2)
+    app.leg(2)
     app.insert("monitors", id=31, live_id=2, user_id=5, timestamp="2026-07-01 09:01:00", duration=61)
     app.insert(
         "voicemessages", id=41, live_id=3, origtime="2026-07-01 09:02:00", duration=9, transcript="=hi"

@@ -139,7 +139,6 @@ def test_an_old_call_is_deleted_with_its_legs_events_and_ids(make_retention):
             == 1
         ), table
     assert app.query("SELECT count(*) FROM _calls_search") == [1]
-    assert set(app.query("SELECT call_id FROM _call_ids")) == set(app.ids("_calls"))
 
 
 def test_the_record_of_a_recording_is_deleted_when_all_its_limits_have_passed(make_retention):

@@ -98,14 +98,12 @@ class Link(NamedTuple):
 class JoinedCall(NamedTuple):
     """Legs of one call.
 
-    `leg_ids` is ascending. `is_provisional`: at least one leg was joined by time and group only. `root_ids`:
-    roots that the legs name.
+    `leg_ids` is ascending. `is_provisional`: at least one leg was joined by time and group only.
     """
 
     id: int
     leg_ids: tuple[int, ...]
     is_provisional: bool
-    root_ids: frozenset[int]
 
 
 class _DisjointSets:
@@ -142,13 +140,11 @@ def join_legs(links: Iterable[Link]) -> list[JoinedCall]:
         links_by_set[sets.find(id_)].append(links_by_id[id_])
     calls = []
     for set_id, group in links_by_set.items():
-        root_ids = frozenset(link.root_id for link in group if link.root_id)
         calls.append(
             JoinedCall(
                 _choose_call_id(group, links_by_id),
                 tuple(link.id for link in group),
                 set_id in provisional_sets,
-                root_ids,
             )
         )
     return sorted(calls)

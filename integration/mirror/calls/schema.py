@@ -39,7 +39,17 @@ CALLS = Resource(
 CHANGED_LEGS = "legs"
 """Name in `_due` of the legs whose facts have changed (`mirror/derived/calls`)."""
 
-TABLES = """
+MERGED_CALLS = """
+-- One row per id that was merged, or whose facts were all deleted (`into_id` is NULL), for ever.
+CREATE TABLE IF NOT EXISTS _merged_calls (
+    id INTEGER PRIMARY KEY, into_id INTEGER, change_no INTEGER NOT NULL
+) STRICT;
+-- serves readers that follow changes
+CREATE INDEX IF NOT EXISTS _merged_calls_changed ON _merged_calls (change_no);
+-- serves the merging of a call into which others were merged
+CREATE INDEX IF NOT EXISTS _merged_calls_into ON _merged_calls (into_id) WHERE into_id IS NOT NULL;"""
+
+TABLES = f"""
 -- One row per call.* webhook. `doc` is the payload as received.
 CREATE TABLE IF NOT EXISTS _leg_events (
     event_id TEXT NOT NULL, body_hash TEXT NOT NULL, leg_id INTEGER NOT NULL, root_id INTEGER,
@@ -84,17 +94,7 @@ CREATE INDEX IF NOT EXISTS _legs_room ON _legs (room) WHERE room IS NOT NULL;
 -- serves the live poll: legs that have not ended
 CREATE INDEX IF NOT EXISTS _legs_open ON _legs (leg_id) WHERE state <> 'ENDED';
 
--- Maps every id that a call ever had to the present id.
-CREATE TABLE IF NOT EXISTS _call_ids (id INTEGER PRIMARY KEY, call_id INTEGER NOT NULL) STRICT;
--- serves the merging of calls
-CREATE INDEX IF NOT EXISTS _call_ids_call ON _call_ids (call_id);
-
--- One row per id that was merged, or whose facts were all deleted (`into_id` is NULL), for ever.
-CREATE TABLE IF NOT EXISTS _merged_calls (
-    id INTEGER PRIMARY KEY, into_id INTEGER, change_no INTEGER NOT NULL
-) STRICT;
--- serves readers that follow changes
-CREATE INDEX IF NOT EXISTS _merged_calls_changed ON _merged_calls (change_no);
+{MERGED_CALLS}
 -- Calls that a platform user had, and that were merged, deleted, or moved to another user.
 CREATE TABLE IF NOT EXISTS _left_calls (
     user_id INTEGER NOT NULL, id INTEGER NOT NULL, change_no INTEGER NOT NULL, PRIMARY KEY (user_id, id)
@@ -132,6 +132,21 @@ CREATE INDEX IF NOT EXISTS monitors_live_id ON monitors (live_id);
 CREATE INDEX IF NOT EXISTS voicemessages_live_id ON voicemessages (live_id);
 CREATE INDEX IF NOT EXISTS voicemessages_parent_live_id ON voicemessages (parent_live_id);
 """
+
+
+def build_call_id_sql(id_sql: str) -> str:
+    """Return SQL of the present call of an id, or NULL.
+
+    `id_sql`: SQL of the id of a leg, the root of legs, or a call that is present or was merged.
+    """
+    return (
+        f"coalesce((SELECT call_id FROM _legs WHERE leg_id = {id_sql}),"
+        f" (SELECT id FROM _calls WHERE id = {id_sql}),"
+        f" (SELECT min(call_id) FROM _legs WHERE root_id = {id_sql}),"
+        " (SELECT into_id FROM _merged_calls AS merged"
+        f" WHERE merged.id = {id_sql} AND into_id IN (SELECT id FROM _calls)))"
+    )
+
 
 # Rejected: OR REPLACE, because it deletes and rewrites every index entry, and upserts. With OR FAIL SQLite
 # does not copy each touched page of a table with triggers for a rollback of the single row. These copies took

@@ -1,4 +1,4 @@
-"""Write changed rows of `_calls` and `_call_ids`, and announce the changes."""
+"""Write changed rows of `_calls`, and announce the changes."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def write_calls(
     old_rows = _load_call_rows(tx, previous_ids | ids)
     removed_ids = sorted(id_ for id_ in previous_ids - ids if id_ in old_rows)
     due.set_timers(tx, CHANGED_LEGS, dict.fromkeys(removed_ids) | {row.id: row.due_at for row in rows})
-    successors = _store_call_ids(tx, joined_calls, affected_legs, removed_ids)
+    successors = _find_successors(removed_ids, joined_calls, affected_legs)
     _remove_calls(tx, [_get_call(old_rows[id_]) for id_ in removed_ids], successors)
     merged_rows = {successors[id_]: old_rows[id_] for id_ in reversed(removed_ids)}
     has_new_end = any(row.state == "ended" and row.id not in old_rows for row in rows)
@@ -113,10 +113,7 @@ def renew_calls(
 
 def delete_expired_calls(tx: Transaction, call_ids: Sequence[int]) -> None:
     """Delete calls whose facts retention deletes, without announcing it."""
-    for table, column in (("_calls", "id"), ("_call_ids", "call_id")):
-        tx.execute(
-            f"DELETE FROM {table} WHERE {column} IN (SELECT value FROM json_each(?))", (id_list(call_ids),)
-        )
+    tx.execute("DELETE FROM _calls WHERE id IN (SELECT value FROM json_each(?))", (id_list(call_ids),))
 
 
 def _get_call(stored_row: tuple[Any, ...]) -> CallRow:
@@ -165,6 +162,7 @@ def _remove_calls(tx: Transaction, calls: Sequence[CallRow], successors: Mapping
         into = successors[call.id]
         tx.execute("DELETE FROM _calls WHERE id = ?", (call.id,))
         number = tx.announce("call_gone", call.id, {"into": into, "left": call.user_id})
+        tx.execute("UPDATE _merged_calls SET into_id = ? WHERE into_id = ?", (into, call.id))
         tx.execute("INSERT OR REPLACE INTO _merged_calls VALUES (?, ?, ?)", (call.id, into, number))
         _record_left(tx, call.id, call.user_id, number)
 
@@ -190,45 +188,16 @@ def _announce_call(
     return tx.announce("past_call" if is_hidden else "call", row.id, data)
 
 
-def _store_call_ids(
-    tx: Transaction,
-    joined_calls: Sequence[JoinedCall],
-    affected_legs: AffectedLegs,
-    removed_ids: Sequence[int],
+def _find_successors(
+    removed_ids: Sequence[int], joined_calls: Sequence[JoinedCall], affected_legs: AffectedLegs
 ) -> dict[int, int | None]:
-    """Map the ids of legs, roots and merged calls to their call.
-
-    Returns the calls that have the legs of `removed_ids` now, None for a call without facts.
-    """
-    call_id_by_id: dict[int, int] = {}
-    for call in joined_calls:
-        call_id_by_id.update(dict.fromkeys(call.root_ids, call.id))
-    for call in joined_calls:
-        call_id_by_id.update(dict.fromkeys((*call.leg_ids, call.id), call.id))
-    stored_ids = dict(
-        tuple(row)
-        for row in tx.execute(
-            "SELECT id, call_id FROM _call_ids WHERE id IN (SELECT value FROM json_each(?))",
-            (id_list(call_id_by_id),),
-        )
-    )
-    new_ids = [(id_, call_id) for id_, call_id in call_id_by_id.items() if id_ not in stored_ids]
-    changed_ids = [
-        (call_id, id_) for id_, call_id in call_id_by_id.items() if stored_ids.get(id_, call_id) != call_id
-    ]
-    tx.executemany("INSERT INTO _call_ids VALUES (?, ?)", sorted(new_ids))
-    tx.executemany("UPDATE _call_ids SET call_id = ? WHERE id = ?", changed_ids)
-    successor_by_id: dict[int, int | None] = {}
-    for id_ in removed_ids:
-        successors = [
-            call_id_by_id[leg]
-            for leg, row in affected_legs.previous_rows.items()
-            if row[1] == id_ and leg in call_id_by_id
-        ]
-        successor = call_id_by_id.get(id_) or min(successors, default=None)
-        successor_by_id[id_] = successor
-        if successor is None:
-            tx.execute("DELETE FROM _call_ids WHERE call_id = ?", (id_,))
-        else:
-            tx.execute("UPDATE _call_ids SET call_id = ? WHERE call_id = ?", (successor, id_))
-    return successor_by_id
+    """Return the calls that have the legs of removed calls now, None for a call without facts."""
+    if not removed_ids:
+        return {}
+    present_ids = {leg_id: call.id for call in joined_calls for leg_id in call.leg_ids}
+    successors: dict[int, int | None] = {}
+    for removed_id in removed_ids:
+        legs = [leg for leg, row in affected_legs.previous_rows.items() if row[1] == removed_id]
+        present = (present_ids[leg] for leg in legs if leg in present_ids)
+        successors[removed_id] = present_ids.get(removed_id) or min(present, default=None)
+    return successors

@@ -172,7 +172,7 @@ CALLS = replace(
     LEGS,
     name="calls",
     title="Calls",
-    tables=("_legs", "_calls", "_call_ids"),
+    tables=("_legs", "_calls"),
     sources=(
         *(Source(table, ("id", *columns)) for table, columns in reading.DIRECTORY_COLUMNS.items()),
         Source(

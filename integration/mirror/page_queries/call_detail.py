@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from integration.core.ids import id_list
+from integration.mirror.page_queries.history import IS_CALL_OF_ID
 from integration.mirror.page_queries.media_lists import MAILBOX_OWNER
 
 
@@ -139,11 +140,11 @@ def list_recordings(connection: sqlite3.Connection, call_ids: Sequence[int]) -> 
 def find_present_ids(connection: sqlite3.Connection, former_ids: Sequence[int]) -> dict[int, int]:
     """Map former ids of calls to their present ids; deleted calls are omitted."""
     rows = connection.execute(
-        "SELECT i.id, i.call_id FROM json_each(?) AS ids JOIN _call_ids AS i ON i.id = ids.value"
-        " JOIN _calls AS c ON c.id = i.call_id WHERE i.call_id <> i.id",
+        f"SELECT ids.value, c.id FROM json_each(?) AS ids JOIN _calls AS c ON {IS_CALL_OF_ID}"
+        " WHERE c.id <> ids.value",
         (id_list(former_ids),),
     )
-    return {row["id"]: row["call_id"] for row in rows}
+    return {row[0]: row[1] for row in rows}
 
 
 def load_view_of_legs(connection: sqlite3.Connection, call_id: int) -> list[sqlite3.Row]:

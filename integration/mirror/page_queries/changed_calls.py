@@ -9,8 +9,9 @@ from __future__ import annotations
 import sqlite3
 from dataclasses import dataclass
 
-_PRESENT_ID = "coalesce((SELECT call_id FROM _call_ids WHERE _call_ids.id = gone.id), gone.into_id)"
-"""SQL of the call that has the legs of a merged one now. It can be merged later than `into_id` states."""
+from integration.mirror.calls.schema import build_call_id_sql
+
+_PRESENT_ID = build_call_id_sql("gone.id")
 
 _CHANGED = f"""
 SELECT change_no, id, 1, NULL FROM _calls WHERE change_no > :after AND change_no <= :up_to
@@ -21,14 +22,12 @@ ORDER BY change_no LIMIT :limit
 """
 
 # With the plus SQLite reads the few calls after a recent number, instead of all calls of the user.
-_CHANGED_OF_USER = """
+_CHANGED_OF_USER = f"""
 SELECT change_no, id, 1, NULL FROM _calls
  WHERE change_no > :after AND change_no <= :up_to AND +user_id = :user
 UNION ALL
 SELECT gone.change_no, gone.id, 0, present.id FROM _left_calls AS gone
-  LEFT JOIN _call_ids AS ids ON ids.id = gone.id
-  LEFT JOIN _calls AS present
-    ON present.id = ids.call_id AND present.user_id = :user
+  LEFT JOIN _calls AS present ON present.id = {_PRESENT_ID} AND present.user_id = :user
  WHERE gone.user_id = :user AND gone.change_no > :after AND gone.change_no <= :up_to
    AND NOT EXISTS (SELECT 1 FROM _calls WHERE id = gone.id AND user_id = :user)
 ORDER BY change_no LIMIT :limit

@@ -15,6 +15,7 @@ from itertools import count as count_up
 from typing import Any, Literal
 
 from integration.core.ids import parse_id
+from integration.mirror.calls.schema import build_call_id_sql
 from integration.mirror.page_queries import search_index
 from integration.mirror.page_queries.missed_calls import IS_OPEN, MissedFilter
 from integration.mirror.page_queries.search_index import SearchTerms
@@ -387,10 +388,7 @@ def _build_conditions(
 # --- around one call ---------------------------------------------------------------------------------
 
 
-IS_CALL_OF_ID = (
-    "c.id = coalesce((SELECT i.call_id FROM _call_ids AS i WHERE i.id = ids.value"
-    " AND NOT EXISTS (SELECT 1 FROM _calls WHERE id = ids.value)), ids.value)"
-)
+IS_CALL_OF_ID = f"c.id = {build_call_id_sql('ids.value')}"
 """SQL of whether the call `c` has the present or former id `ids.value`."""
 
 

@@ -14,6 +14,7 @@ from integration.core.ids import MAX_ID, as_id, id_list
 from integration.core.json_records import JsonRecord, read_record_bytes
 from integration.core.number_variants import Finder, make_finder
 from integration.mirror.calls.facts import LEG_FIELDS
+from integration.mirror.calls.schema import build_call_id_sql
 from integration.mirror.records.rows import quote_identifier
 
 LEG_ID_FIELDS = frozenset(
@@ -23,10 +24,10 @@ LEG_ID_FIELDS = frozenset(
 
 _IN_JSON_LIST = "IN (SELECT value FROM json_each(?))"
 
-_LEGS = """
+_LEGS = f"""
 SELECT leg_id FROM _legs WHERE call_id IN (
   SELECT value FROM json_each(?1)
-  UNION SELECT call_id FROM _call_ids WHERE id IN (SELECT value FROM json_each(?1))
+  UNION SELECT {build_call_id_sql("value")} FROM json_each(?1)
   UNION SELECT id FROM _calls WHERE coalesce(party_e164, party) IN (SELECT value FROM json_each(?2)))"""
 """SQL of the legs of calls: JSON lists of their ids and of numbers. `coalesce` is that of an index."""
 
@@ -135,10 +136,7 @@ class HeldRecords:
 
 def is_call_id(connection: sqlite3.Connection, call_id: int) -> bool:
     """Return whether a call or a call's leg has this id."""
-    return (
-        call_id <= MAX_ID
-        and connection.execute(
-            "SELECT 1 FROM _call_ids WHERE id = ?1 UNION SELECT 1 FROM _legs WHERE leg_id = ?1", (call_id,)
-        ).fetchone()
-        is not None
-    )
+    if call_id > MAX_ID:
+        return False
+    row = connection.execute(f"SELECT {build_call_id_sql('?1')}", (call_id,)).fetchone()
+    return row[0] is not None

@@ -142,7 +142,7 @@ def test_the_list_counts_users_whose_missed_calls_the_platform_does_not_record(a
 
 def test_a_former_id_of_a_call_redirects_to_it(app, client):
     app.call(5, ago(60))
-    app.insert("_call_ids", id=6, call_id=5)
+    app.insert("_merged_calls", id=6, into_id=5, change_no=0)
     answer = client.get("/calls/6")
     assert answer.url.endswith("/calls/5")
     assert client.get("/calls/77").status_code == 404

@@ -77,7 +77,7 @@ def test_call_backs_of_groups_belong_to_all_agents(own_calls_only):
 def test_a_joined_call_keeps_its_call_back_visible(own_calls_only, other_users_item):
     app = own_calls_only
     app.mirror_db.write(lambda tx: tx.execute("UPDATE _calls SET id = 6 WHERE id = 8"))
-    app.insert("_call_ids", id=8, call_id=6)
+    app.insert("_merged_calls", id=8, into_id=6, change_no=0)
     app.insert("_walks", collection="cdrs", complete_at=ago(60))
     owner = app.log_in(CAROL.as_user(12))
     assert "Secret Caller" in owner.get("/missed").text

@@ -23,6 +23,7 @@ from integration.mirror.calls.outcomes import evaluate_call
 from integration.mirror.calls.store import CallStore
 from integration.mirror.derived import due, rebuild
 from integration.mirror.derived.calls import CALLS
+from integration.mirror.page_queries import history
 from integration.mirror.records.upsert import upsert
 from integration.sqlite.database import Database
 from integration.sqlite.transaction import Transaction
@@ -189,7 +190,7 @@ Fact = CallEvent | tuple[str, dict[str, Any]]
 
 
 FACT_TABLES = (
-    "_leg_events", "_leg_live", "_legs", "_calls", "_call_ids", "_merged_calls", "_left_calls", "_changes",
+    "_leg_events", "_leg_live", "_legs", "_calls", "_merged_calls", "_left_calls", "_changes",
     "cdrs", "voicemessages", "monitors", "_due",
 )  # fmt: skip
 TIMERS = "SELECT low, at FROM _due WHERE derived = 'legs, later'"
@@ -290,14 +291,19 @@ class CallMirror:
         return dict(row)
 
     def state(self) -> list[dict[str, Any]]:
-        """Computed calls, legs and ids, without `change_no`."""
+        """Computed calls and legs, without `change_no`."""
         with self.mirror_db.read() as connection:
             calls = self.calls()
             legs = [dict(row) for row in connection.execute("SELECT * FROM _legs ORDER BY leg_id")]
-            ids = [tuple(row) for row in connection.execute("SELECT id, call_id FROM _call_ids ORDER BY id")]
         for row in calls:
             del row["change_no"]
-        return [*calls, *legs, {"ids": ids}]
+        return [*calls, *legs]
+
+    def present_ids(self, *ids: int) -> dict[int, int | None]:
+        """Present call of each id that a leg, a root or a call has or had."""
+        with self.mirror_db.read() as connection:
+            calls = {id_: history.find(connection, id_) for id_ in ids}
+        return {id_: None if call is None else call["id"] for id_, call in calls.items()}
 
     def changes(self) -> list[tuple[str, str]]:
         with self.mirror_db.read() as connection:

@@ -24,7 +24,6 @@ CALLS = (
     "SELECT id, direction, state, outcome, started_at, answered_at, ended_at, wait_seconds, talk_seconds,"
     " party, user_id, legs, recordings, voicemails, cdrs, sources FROM _calls ORDER BY id"
 )
-IDS = "SELECT id, call_id FROM _call_ids ORDER BY id"
 
 
 @pytest.fixture(autouse=True)
@@ -84,7 +83,7 @@ def test_newest_calls_are_assembled_at_once_and_others_later_with_equal_results(
     for policy in collections:
         run_full_sync(eager.context, policy)
     assert count_pending_legs(eager) == 0
-    for sql in (LEGS, CALLS, IDS):
+    for sql in (LEGS, CALLS):
         assert simulated.rows(sql) == eager.rows(sql) != []
 
 

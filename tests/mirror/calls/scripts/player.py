@@ -32,7 +32,7 @@ END = 3600
 """Seconds after T0 at which the result of a script is read. All waiting times have passed then."""
 
 _MIRROR_TABLES = (
-    "_leg_events", "_leg_live", "_legs", "_calls", "_call_ids", "_changes", "cdrs", "voicemessages",
+    "_leg_events", "_leg_live", "_legs", "_calls", "_merged_calls", "_changes", "cdrs", "voicemessages",
     "monitors", "calls", "_due",
 )  # fmt: skip
 
