@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import random
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
@@ -221,14 +222,14 @@ class EventStream:
 
     def _run(self) -> Iterator[bytes]:
         yield f"retry: {RETRY_MILLISECONDS}\n{self._position_frame()}\n".encode()
-        last_heartbeat = clock.monotonic()
+        heartbeat_at = _choose_heartbeat_time()
         try:
             self._check_access()
             while True:
-                changes = self.subscription.take(max(0.0, last_heartbeat + KEEP_ALIVE - clock.monotonic()))
+                changes = self.subscription.take(max(0.0, heartbeat_at - clock.monotonic()))
                 heartbeat = ""
-                if not changes or clock.monotonic() - last_heartbeat >= KEEP_ALIVE:
-                    last_heartbeat = clock.monotonic()
+                if not changes or clock.monotonic() >= heartbeat_at:
+                    heartbeat_at = _choose_heartbeat_time()
                     self._check_access()
                     with self.app.app_context():
                         heartbeat = (
@@ -264,6 +265,14 @@ class EventStream:
     def _position_frame(self) -> str:
         position = self.subscription.position
         return "" if position is None else f"id: {self.live_hub.event_id(position)}\n"
+
+
+def _choose_heartbeat_time() -> float:
+    """Return the time of the next heartbeat, at most KEEP_ALIVE from now.
+
+    It differs from stream to stream: webhooks waited 0.1 s for the heartbeats of 100 streams at once.
+    """
+    return clock.monotonic() + KEEP_ALIVE * random.uniform(0.6, 1)
 
 
 def make_stream(

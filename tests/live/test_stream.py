@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPResponse
 from itertools import islice
@@ -194,6 +195,21 @@ def test_a_change_without_event_advances_the_id_and_an_idle_stream_gets_beats(
     monkeypatch.setattr(stream_module, "KEEP_ALIVE", 0.01)
     another = stream.watch()
     assert another.next().name == "beat"
+
+
+def test_streams_that_began_together_get_their_heartbeats_one_by_one(
+    stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream_module, "KEEP_ALIVE", 3.0)
+
+    def measure(watching: Watching, begun: float) -> float:
+        watching.next()
+        return time.monotonic() - begun
+
+    with ThreadPoolExecutor(20) as executor:
+        waits = [executor.submit(measure, stream.watch(), time.monotonic()) for _ in range(20)]
+        seconds = [wait.result() for wait in waits]
+    assert max(seconds) - min(seconds) > 0.4, "of 1.2"
 
 
 def test_a_revoked_session_gets_reload_and_ends_the_stream(
