@@ -26,18 +26,16 @@ MAX_WAIT = 30
 """Seconds that a request can wait for an event."""
 MAX_WAITS_OF_KEY = 8
 """Requests of one key that wait at the same time."""
-PAUSE_SECONDS = (0.05, 0.5)
-"""Shortest and longest pause between an event and the response to a waiting request: open pages go first."""
-SHORTEST_WAIT_SECONDS = (0.75, 1.25)
-"""Shortest time of a waiting request, so that events of a busy second arrive together and wake it once.
+PAUSE_SECONDS = 0.05
+"""Seconds, for each waiting request, between two looks for events, on average.
 
-It differs from request to request: readers that one event woke would otherwise respond together for minutes.
-50 responses and the next requests take 60 ms of CPU time, as much as five webhooks with 100 open pages.
+A response and the next request take 2 ms of CPU time. 50 requests that one event woke took as long together
+as five webhooks with 100 open pages. Now all together look 20 times a second, at random times.
 """
+MAX_PAUSE_SECONDS = 2.5
+"""Longest average pause, that of 50 waiting requests."""
 RETRY_SECONDS = 2
 """Value of Retry-After, in seconds, if a request cannot wait."""
-
-_PAUSE = threading.Event()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,17 +75,21 @@ class EventReaders:
             page = _read_page(request, kinds, after)
             if page.body["data"]:
                 return page.body
-            with self._take_place(request) as has_place:
-                if has_place:
-                    return _wait_for_events(request, subscription, kinds, page, deadline)
+            with self._take_place(request) as waiting:
+                if waiting:
+                    return _wait_for_events(request, subscription, kinds, page, deadline, waiting)
         finally:
             hub.unsubscribe(subscription)
         request.response_headers["Retry-After"] = str(RETRY_SECONDS)
         return page.body
 
     @contextmanager
-    def _take_place(self, request: ApiRequest) -> Iterator[bool]:
-        """Hold a place for the block, if one is free. Raises ApiError 429 for too many waits of the key."""
+    def _take_place(self, request: ApiRequest) -> Iterator[int]:
+        """Hold a place for the block, if one is free.
+
+        Yields the number of waiting requests, 0 without a place. Raises ApiError 429 for too many waits of
+        the key.
+        """
         key_id = request.key.user_id
         with self._lock:
             if self._waits[key_id] >= MAX_WAITS_OF_KEY:
@@ -99,8 +101,9 @@ class EventReaders:
                 )
             has_place = self._places.acquire(blocking=False)
             self._waits[key_id] += has_place
+            waiting = self._waits.total()
         try:
-            yield has_place
+            yield waiting if has_place else 0
         finally:
             if has_place:
                 self._places.release()
@@ -109,28 +112,33 @@ class EventReaders:
 
 
 def _wait_for_events(
-    request: ApiRequest, subscription: Subscription, kinds: frozenset[str], page: _Page, deadline: float
+    request: ApiRequest,
+    subscription: Subscription,
+    kinds: frozenset[str],
+    page: _Page,
+    deadline: float,
+    waiting: int,
 ) -> Json:
     """Return the next page with events, or the empty `page` at the deadline or when the product stops.
 
-    `next` of an empty page stays the same: another one would reveal changes that the key does not see.
+    `waiting`: number of waiting requests. `next` of an empty page stays the same: another one would reveal
+    changes that the key does not see.
     """
     position, has_time = page.position, True
-    _PAUSE.wait(min(random.uniform(*SHORTEST_WAIT_SECONDS), max(deadline - clock.monotonic(), 0)))
+    average_pause = min(waiting * PAUSE_SECONDS, MAX_PAUSE_SECONDS)
     while has_time:
         seconds = max(deadline - clock.monotonic(), 0)
         has_time = seconds > 0
+        is_woken = subscription.pause(min(random.uniform(0, 2 * average_pause), seconds))
         try:
-            changes = subscription.take(seconds)
+            changes = subscription.take(0)
         except (HubClosed, SubscriptionLost):
             break
-        if changes and not any(feed.is_event(change, kinds) for change in changes):
+        has_events = any(feed.is_event(change, kinds) for change in changes)
+        if has_time and not has_events and not is_woken:
             continue
-        if changes:
-            # A longer wait would reveal a change that the key does not see.
-            _PAUSE.wait(min(random.uniform(*PAUSE_SECONDS), max(deadline - clock.monotonic(), 0)))
         request.context.authenticator.check_key(request.http_request)
-        if changes:
+        if has_events:
             found = _read_page(request, kinds, position)
             if found.body["data"]:
                 return found.body

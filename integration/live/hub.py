@@ -76,6 +76,11 @@ class Subscription:
             self.position = changes[-1].number
         return changes
 
+    def pause(self, seconds: float) -> bool:
+        """Wait, while changes are collected, until `wake` or the end. Returns False after `seconds`."""
+        with self._condition:
+            return self._condition.wait_for(lambda: self._is_woken or self._end_reason is not None, seconds)
+
     def _add_changes(self, changes: Iterable[Change]) -> None:
         with self._condition:
             if self._end_reason is not None:
@@ -85,7 +90,8 @@ class Subscription:
             self._pending.extend(change for change in changes if last is None or change.number > last)
             if len(self._pending) > self._max_pending:
                 self.end(SubscriptionLost)
-            self._condition.notify_all()
+            if self._is_waiting:
+                self._condition.notify_all()
 
     def _start_after(self, position: int, missed_changes: list[Change] | None) -> None:
         with self._condition:
