@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import threading
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import orjson
 from flask import Request
@@ -20,12 +20,10 @@ from integration.access.keys import Key
 from integration.access.login_throttle import TooManyAttempts
 from integration.access.rights import list_key_rights
 from integration.access.tenant_check import TenantCheck
-from integration.access.timestamp_cache import TimestampCache
 from integration.access.visibility import Visibility
 from integration.core import clock, tokens
 from integration.core.api_responses import ApiError, to_gateway_error
 from integration.core.errors import PlatformError
-from integration.outbound.exchange import PlatformResponse
 from integration.platform_api.budget import INTERACTIVE
 from integration.platform_api.client import Platform
 from integration.platform_api.login import Credentials
@@ -38,11 +36,6 @@ RECHECK_SECONDS = 50.0
 With the longest check (CHECK_TIMEOUT_SECONDS), a token that was revoked on the platform ends here within a
 minute of use.
 """
-ADMIN_RECHECK_SECONDS = 900.0
-"""Seconds between requests of `/me`, because the user may have lost administrator rights.
-
-The checks in between use `/ping`.
-"""
 CACHE_SECONDS = 900.0
 """Seconds for which a checked credential is valid without the platform."""
 CHECK_TIMEOUT_SECONDS = 10.0
@@ -53,11 +46,6 @@ USE_WRITE_SECONDS = 30.0
 """Seconds between two writes of a credential's last use.
 
 A quarter of `facade.session_idle` if that is less.
-"""
-MAX_CACHED_USES = 1000
-"""Number of credentials whose last use is cached.
-
-It is limited because every login creates another token.
 """
 
 
@@ -88,21 +76,6 @@ class Caller:
         return visibility.of(self.key)
 
 
-@dataclass(frozen=True, slots=True)
-class PresentedCredentials:
-    """Credentials of a request, not yet verified.
-
-    `user` is None for X-Auth-Token. `kind` is `basic` or `token`, the header for forwarding them.
-    """
-
-    user: str | None
-    secret: str
-    kind: Literal["basic", "token"]
-
-    def for_platform(self) -> Credentials:
-        return Credentials(self.user or "", self.secret, self.kind)
-
-
 class Authenticator:
     """Authenticator of facade clients and of exports.
 
@@ -119,8 +92,6 @@ class Authenticator:
         self._lock = threading.Lock()
         self._checks_running: set[bytes] = set()
         self._use_interval_seconds = min(USE_WRITE_SECONDS, settings.facade.session_idle / 4)
-        self._used_at = TimestampCache(MAX_CACHED_USES, self._use_interval_seconds)
-        self._identified_at = TimestampCache(MAX_CACHED_USES, ADMIN_RECHECK_SECONDS)
         self._backoff_until = 0.0
 
     def identify(self, request: Request) -> Caller:
@@ -131,15 +102,15 @@ class Authenticator:
         platform does not respond.
         """
         presented = read_credentials(request)
-        address = request.remote_addr or ""
+        user_part, address = presented.user or None, request.remote_addr or ""
         try:
-            key = self.find_key(presented.user, presented.secret, address)
+            key = self.find_key(user_part, presented.secret, address)
             if key is not None:
                 return Caller(f"key {key.name}", key=key)
             cached = credential_cache.find(self._app_db, presented.secret)
             if cached is not None and cached.ended_at is not None:
                 raise build_unauthorized_error("The token has expired or was destroyed.")
-            if cached is not None and cached.matches_user(presented.user):
+            if cached is not None and cached.matches_user(user_part):
                 cached = self._validate_cached(presented, cached, is_read=request.method in ("GET", "HEAD"))
             else:
                 cached = self._verify_new(presented, address)
@@ -147,10 +118,12 @@ class Authenticator:
             raise ApiError(429, str(error), headers={"Retry-After": str(error.retry_after)}) from error
         except KeyRefused as error:
             raise _to_api_error(error) from error
-        self._record_use(presented.secret)
+        # A credential that was just verified has the time of its use.
+        if clock.unix() - cached.used_at >= self._use_interval_seconds:
+            credential_cache.record_use(self._app_db, presented.secret)
         return Caller(
             f"platform user {cached.user_id or cached.user_part or '?'}",
-            credentials=presented.for_platform(),
+            credentials=presented,
             is_administrator=bool(cached.administrator),
         )
 
@@ -168,7 +141,9 @@ class Authenticator:
         """Raise ApiError 401 or 403 if the local key of an open request is not valid any more."""
         presented = read_credentials(request)
         try:
-            key = keys.authenticate(self._app_db, presented.user, presented.secret, request.remote_addr or "")
+            key = keys.authenticate(
+                self._app_db, presented.user or None, presented.secret, request.remote_addr or ""
+            )
         except KeyRefused as error:
             raise _to_api_error(error) from error
         if key is None:
@@ -210,16 +185,15 @@ class Authenticator:
 
     # --- internal ----------------------------------------------------------------------------------
 
-    def _verify_new(self, presented: PresentedCredentials, address: str) -> CachedCredential:
+    def _verify_new(self, presented: Credentials, address: str) -> CachedCredential:
         """Verify credentials that are not cached with the platform.
 
         Attempts are limited for these credentials only: a script with a wrong key must not lock out the other
         clients at its address.
         """
+        attempt = login_throttle.begin_attempt(self._app_db, "key", presented.user or None, address)
         if not self._settings.facade.platform_credentials:
-            login_throttle.record_failure(self._app_db, "key", presented.user, address)
             raise build_unauthorized_error()
-        attempt = login_throttle.begin_attempt(self._app_db, "key", presented.user, address)
         try:
             verified = self._fetch_identity(presented)
         except PlatformError as error:
@@ -231,13 +205,14 @@ class Authenticator:
         return verified
 
     def _validate_cached(
-        self, presented: PresentedCredentials, cached: CachedCredential, *, is_read: bool
+        self, presented: Credentials, cached: CachedCredential, *, is_read: bool
     ) -> CachedCredential:
         facade = self._settings.facade
         now = clock.unix()
         digest = tokens.digest(presented.secret)
-        used_at = max(cached.used_at, self._used_at.get(digest))
-        if cached.source == "login" and now - used_at > facade.session_idle:
+        # The stored time can lag the last use by the interval of its writes.
+        idle_seconds = now - cached.used_at - self._use_interval_seconds
+        if cached.source == "login" and idle_seconds > facade.session_idle:
             self.revoke(presented.secret)
             raise build_unauthorized_error("The token has expired.")
         if cached.source == "shown" and not facade.platform_credentials:
@@ -249,7 +224,7 @@ class Authenticator:
         if can_use_cache and not self._start_check(digest):
             return cached
         try:
-            return self._recheck(presented, cached)
+            return self._recheck(presented)
         except PlatformError as error:
             if can_use_cache or (
                 is_read and cached.administrator is not None and age <= facade.offline_grace
@@ -271,60 +246,37 @@ class Authenticator:
             self._checks_running.add(digest)
             return True
 
-    def _recheck(self, presented: PresentedCredentials, cached: CachedCredential) -> CachedCredential:
+    def _recheck(self, presented: Credentials) -> CachedCredential:
         if clock.monotonic() < self._backoff_until:
             raise PlatformError(
                 f"it did not respond to a check of credentials within the last {BACKOFF_SECONDS:.0f} s"
             )
         try:
-            if cached.administrator is None or self._is_identity_stale(presented):
-                verified = self._fetch_identity(presented)
-            else:
-                status = self._request("/ping", presented).status
-                verified = None if status in (400, 401, 403) else cached
+            verified = self._fetch_identity(presented)
         except PlatformError:
             self._backoff_until = clock.monotonic() + BACKOFF_SECONDS
             raise
         if verified is None:
             credential_cache.delete(self._app_db, presented.secret)
             raise build_unauthorized_error()
-        return credential_cache.store(
-            self._app_db,
-            presented.secret,
-            source=cached.source,
-            user_id=verified.user_id,
-            user_part=verified.user_part,
-            administrator=verified.administrator,
-        )
+        return verified
 
-    def _is_identity_stale(self, presented: PresentedCredentials) -> bool:
-        identified_at = self._identified_at.get(tokens.digest(presented.secret))
-        return not 0 <= clock.unix() - identified_at <= ADMIN_RECHECK_SECONDS
+    def _fetch_identity(self, presented: Credentials) -> CachedCredential | None:
+        """Request `/me` with these credentials and cache their user.
 
-    def _request(self, path: str, presented: PresentedCredentials) -> PlatformResponse:
-        """Send one GET with these credentials.
-
-        Raises PlatformError, also for 429 and 5xx.
+        Returns None if the platform refuses the credentials. Raises ApiError 403 for credentials of another
+        customer, and PlatformError, also for 429 and 5xx.
         """
         response = self._platform.get(
-            path,
+            "/me",
             priority=INTERACTIVE,
-            credentials=presented.for_platform(),
+            credentials=presented,
             tries=1,
             check=False,
             seconds=CHECK_TIMEOUT_SECONDS,
         )
         if response.status >= 500 or response.status == 429:
-            raise PlatformError(f"{path}: status {response.status}", status=response.status)
-        return response
-
-    def _fetch_identity(self, presented: PresentedCredentials) -> CachedCredential | None:
-        """Request `/me` with these credentials and cache their user.
-
-        Returns None if the platform refuses the credentials. Raises ApiError 403 for credentials of another
-        customer.
-        """
-        response = self._request("/me", presented)
+            raise PlatformError(f"/me: status {response.status}", status=response.status)
         me: dict[str, Any] = {}
         if response.status == 200:
             me = _parse_record(response.body)
@@ -332,9 +284,8 @@ class Authenticator:
             # 403: the credentials are valid but have no access to /me (specification, Authentication 6).
             return None
         user_id = me.get("id", presented.user if presented.user and "@" not in presented.user else None)
-        email = me.get("email", presented.user)
+        email = me.get("email", presented.user or None)
         is_administrator = self._tenant_check.is_administrator(me)
-        self._identified_at.replace(tokens.digest(presented.secret), clock.unix())
         return credential_cache.store(
             self._app_db,
             presented.secret,
@@ -344,17 +295,9 @@ class Authenticator:
             administrator=is_administrator,
         )
 
-    def _record_use(self, secret: str) -> None:
-        now = clock.unix()
-        written_at = self._used_at.replace(tokens.digest(secret), now)
-        # The stored time can lag the last use by this interval. After a restart an idle session ends earlier
-        # by that time.
-        if now - written_at >= self._use_interval_seconds:
-            credential_cache.record_use(self._app_db, secret)
 
-
-def read_credentials(request: Request) -> PresentedCredentials:
-    """Return the credentials of a request.
+def read_credentials(request: Request) -> Credentials:
+    """Return the credentials of a request, not yet verified. `user` is '' for X-Auth-Token.
 
     Raises ApiError 401 if they or one of their parts are missing, 400 if they are malformed.
     """
@@ -374,10 +317,10 @@ def read_credentials(request: Request) -> PresentedCredentials:
                 "Basic credentials need a user id and a secret: user_id:secret. Without a user id send the "
                 "secret as X-Auth-Token."
             )
-        return PresentedCredentials(user, secret, "basic")
+        return Credentials(user, secret, "basic")
     token = request.headers.get("X-Auth-Token", "").strip()
     if token:
-        return PresentedCredentials(None, token, "token")
+        return Credentials("", token, "token")
     raise build_unauthorized_error(
         "Credentials are missing. Send HTTP Basic user_id:secret, or the header X-Auth-Token."
     )

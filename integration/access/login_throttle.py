@@ -84,16 +84,10 @@ def check_limit(app_db: Database, kind: AttemptKind, account: str | None, addres
     """Raise TooManyAttempts if the limit is reached. Writes nothing.
 
     For credentials that are verified with every request and are nearly always correct; the caller calls
-    `record_failure` for wrong ones.
+    `begin_attempt` for wrong ones.
     """
     with app_db.read() as connection:
         _check_limit(connection, _Subjects(kind, account, address))
-
-
-def record_failure(app_db: Database, kind: AttemptKind, account: str | None, address: str) -> None:
-    """Count a failed attempt. Raises TooManyAttempts if the limit was reached before."""
-    subjects = _Subjects(kind, account, address)
-    app_db.write(lambda tx: _record_attempt(tx, subjects))
 
 
 class _Subjects:

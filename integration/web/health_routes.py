@@ -62,7 +62,7 @@ def _check_credentials(context: AppContext) -> Response | None:
         if secret and context.authenticator.find_key(user_part, secret, address) is not None:
             return None
         if secret:
-            login_throttle.record_failure(context.app_db, "key", user_part, address)
+            login_throttle.begin_attempt(context.app_db, "key", user_part, address)
     except TooManyAttempts as error:
         return _text_response(f"{error}\n", 429, {"Retry-After": str(error.retry_after)})
     except KeyRefused as error:

@@ -138,21 +138,21 @@ def test_request_of_an_ordinary_user_is_passed_through_with_its_credentials(app:
 
 
 def revoke_on_platform(app: TestApp) -> None:
-    app.platform.respond("/ping", {"message": "no", "errors": []}, 401)
     app.platform.respond("/me", {"message": "no", "errors": []}, 401)
 
 
 def test_revoked_credential_in_use_ends_within_a_minute(app: TestApp) -> None:
     headers = {"X-Auth-Token": ADMINISTRATOR}
     app.put("cdrs", CDR)
+    app.put("me", read_fixture("response-me-200")["data"])
     for _ in range(4):
         assert app.get("/cdrs", headers).status_code == 200
         app.clock.advance(10)
-    assert app.platform.count("/ping") == 0
+    assert app.platform.count("/me") == 1
     app.clock.advance(11)
     assert app.get("/cdrs", headers).status_code == 200
     assert app.get("/cdrs", headers).status_code == 200
-    assert app.platform.count("/ping") == 1
+    assert app.platform.count("/me") == 2
     revoke_on_platform(app)
     app.clock.advance(51)
     assert app.get("/cdrs", headers).status_code == 401
@@ -191,21 +191,15 @@ def test_administrator_is_refused_after_a_revocation_and_a_restart(app: TestApp)
     assert app.get("/cdrs", headers).status_code == 401
 
 
-def test_former_administrator_loses_the_mirror_within_15_minutes(
-    app: TestApp,
-) -> None:
+def test_former_administrator_loses_the_mirror_within_a_minute(app: TestApp) -> None:
     headers = {"X-Auth-Token": ADMINISTRATOR}
     app.put("cdrs", CDR)
     assert app.get("/cdrs", headers).json["total"] == 1
     now = {"id": 1000009, "customer_id": 100001, "email": "root@example.com", "is_root": False}
     app.platform.respond("/me", {"data": now, "links": {}})
     app.platform.respond("/cdrs", {"data": [], "total": 0})
-    totals = []
-    for _ in range(3):
-        app.clock.advance(301)
-        totals.append(app.get("/cdrs", headers).json["total"])
-    assert totals == [1, 1, 0]
-    assert app.platform.count("/ping") == 2
+    app.clock.advance(51)
+    assert app.get("/cdrs", headers).json["total"] == 0
 
 
 def test_verified_credential_reads_and_cannot_write_during_an_outage(app: TestApp) -> None:
@@ -251,23 +245,6 @@ class TestWithoutPlatformCredentials:
         assert app.get("/ping", {"X-Auth-Token": ADMINISTRATOR}).status_code == 401
         assert app.get("/ping").status_code == 200
         assert app.platform.count("/me") == 0
-
-
-class TestShorterTimes:
-    @pytest.fixture
-    def settings(self, settings: dict[str, str]) -> dict[str, str]:
-        settings |= {"facade__offline_grace": "1000", "facade__session_idle": "60"}
-        return settings
-
-    def test_login_ends_after_the_configured_idle_time(self, app: TestApp) -> None:
-        app.put("cdrs", CDR)
-        app.platform.respond("/login", {"user_token": ADMINISTRATOR, "user_id": 1000009})
-        app.client.post(f"{app.base}/login", json={"email": "root@example.com", "password": "invented"})
-        headers = {"X-Auth-Token": ADMINISTRATOR}
-        app.clock.advance(50)
-        assert app.get("/cdrs", headers).status_code == 200
-        app.clock.advance(61)
-        assert app.get("/cdrs", headers).status_code == 401
 
 
 def test_wrong_keys_from_an_address_do_not_block_valid_credentials(app: TestApp) -> None:

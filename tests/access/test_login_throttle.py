@@ -76,11 +76,11 @@ def test_keys_are_counted_separately_and_only_when_wrong(app_db: Database) -> No
     assert sum(attempt(app_db, account="9000001") for _ in range(10)) == 10
     login_throttle.check_limit(app_db, "key", "9000001", "192.0.2.1")
     for _ in range(10):
-        login_throttle.record_failure(app_db, "key", None, "192.0.2.1")
+        login_throttle.begin_attempt(app_db, "key", None, "192.0.2.1")
     with pytest.raises(TooManyAttempts):
         login_throttle.check_limit(app_db, "key", "9000001", "192.0.2.1")
     with pytest.raises(TooManyAttempts):
-        login_throttle.record_failure(app_db, "key", None, "192.0.2.1")
+        login_throttle.begin_attempt(app_db, "key", None, "192.0.2.1")
 
 
 def test_clock_set_back_does_not_block_logins(app_db: Database, frozen_clock: Clock) -> None:

