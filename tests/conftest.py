@@ -77,8 +77,6 @@ def pytest_configure(config: pytest.Config) -> None:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     hypothesis.settings.load_profile(EXHAUSTIVE if config.option.markexpr == "exhaustive" else "suite")
     speedups.install()
-    if not hasattr(config, "workerinput"):
-        speedups.prepare_workers(len(config.getoption("tx", None) or ()))
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -16,9 +16,8 @@ from integration.access import audit, people
 from integration.cli.export import command
 from integration.server.control_channel import ControlChannel
 from integration.workspace import saved
-from tests.support import fork_server
 from tests.support.application import TestApp
-from tests.support.child_processes import Running
+from tests.support.child_processes import ROOT, Running
 from tests.support.fake_exchange import read_fixture
 
 CDR = read_fixture("response-cdrs-list-200")["data"][0]
@@ -35,8 +34,14 @@ def variables(data_dir: Path) -> dict[str, str]:
 
 
 def export(data_dir: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return fork_server.run_process(
-        [sys.executable, "app.py", "export", *arguments], cwd=fork_server.ROOT, env=variables(data_dir)
+    return subprocess.run(
+        [sys.executable, "app.py", "export", *arguments],
+        cwd=ROOT,
+        env=variables(data_dir),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
     )
 
 

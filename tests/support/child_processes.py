@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.support import fork_server
 from tests.support.harness import ROOT, wait_for
 
 __all__ = ["PATIENCE", "ROOT", "Running", "get", "open_stream", "start", "wait_for"]
@@ -31,12 +30,15 @@ class Running:
     """
 
     def __init__(self, arguments: list[str], **environ: str) -> None:
-        self.process = fork_server.start_process(
+        self.process = subprocess.Popen(
             [sys.executable, *arguments],
             cwd=ROOT,
             env=os.environ | environ,
+            stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
         )
         self.out: list[str] = []
         self.err: list[str] = []

@@ -21,8 +21,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from tests.support import fork_server
-
 ROOT = Path(__file__).parents[2]
 NOWHERE = "http://127.0.0.1:9/v1.2"
 """URL of an unreachable platform: no server listens on the discard port."""
@@ -103,12 +101,15 @@ class Process:
     def __init__(self, arguments: list[str], environment: Mapping[str, str] | None = None) -> None:
         kept = {key: value for key, value in os.environ.items() if not key.startswith("SWITCHROOM_")}
         self.lines: list[str] = []
-        self.popen = fork_server.start_process(
+        self.popen = subprocess.Popen(
             arguments,
             cwd=ROOT,
             env={**kept, "PYTHONUNBUFFERED": "1", **(environment or {})},
+            stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
         )
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -283,11 +284,15 @@ class Product(Process):
 
     def command(self, *arguments: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
         """Run a command of the product with the same settings."""
-        return fork_server.run_process(
+        return subprocess.run(
             [sys.executable, "app.py", *arguments],
             cwd=ROOT,
             env={**os.environ, **self.environment},
-            stdin=stdin or "",
+            input=stdin or "",
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
         )
 
 

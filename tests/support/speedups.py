@@ -7,10 +7,8 @@ import os
 import secrets
 import shutil
 import sqlite3
-import subprocess
 import sys
 from collections.abc import Mapping
-from pathlib import Path
 from types import CodeType, MethodType
 from typing import Any, ClassVar
 
@@ -22,16 +20,12 @@ from werkzeug.routing import Rule
 from integration.core import clock, retry_delays
 from integration.sqlite import migrations
 from integration.sqlite.migrations import Step
-from tests.support import fork_server
 
-HERE = Path(__file__).parents[1]
 MEMORY = "/dev/shm"
 GARBAGE_THRESHOLD = 10_000
 """Allocations between collections of garbage. The default of Python 3.11 is 700."""
 ENOUGH = 2 * 10**9
 """Free bytes required in MEMORY. A test run needs far less."""
-FEW_MODULES = 30
-"""Number of modules that each worker compiles faster than another process starts."""
 
 
 def install() -> None:
@@ -45,7 +39,6 @@ def install() -> None:
     share_schemas()
     share_templates()
     share_routes()
-    fork_server.enable()
     retry_at_once()
 
 
@@ -66,39 +59,6 @@ def keep_bytecode() -> None:
     """
     sys.dont_write_bytecode = False
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-
-
-def prepare_workers(workers: int) -> None:
-    """Do once what each of two or more workers would do.
-
-    Call it before they start.
-    """
-    if workers >= 2:
-        fork_server.share()
-        compile_tests()
-
-
-def compile_tests() -> None:
-    """Compile the tests that are new or changed.
-
-    Two processes collect half of them each.
-    """
-    modules = sorted(module for module in HERE.rglob("test_*.py") if not _is_compiled(module))
-    if len(modules) < FEW_MODULES:
-        return
-    halves = (modules[::2], modules[1::2])
-    command = [sys.executable, "-m", "pytest", "-n", "0", "--collect-only", "-qq"]
-    collecting = [
-        subprocess.Popen([*command, *map(str, half)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        for half in halves
-    ]
-    for process in collecting:
-        process.wait()  # The test run itself reports tests that cannot be collected.
-
-
-def _is_compiled(module: Path) -> bool:
-    compiled = module.parent.glob(f"__pycache__/{module.stem}.{sys.implementation.cache_tag}-pytest-*.pyc")
-    return any(path.stat().st_mtime >= module.stat().st_mtime for path in compiled)
 
 
 def keep_folders_in_memory() -> None:

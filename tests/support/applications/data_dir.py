@@ -17,7 +17,6 @@ import pytest
 from integration.app_schema import open_app_db
 from integration.inbox.store import Inbox
 from integration.mirror.schema import open_mirror
-from tests.support import fork_server
 from tests.support.harness import ROOT, make_environment
 
 
@@ -73,10 +72,15 @@ class DataDir:
 
     def run(self, *arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
         kept = {key: value for key, value in os.environ.items() if not key.startswith("SWITCHROOM_")}
-        return fork_server.run_process(
-            [sys.executable, str(ROOT / "app.py"), *arguments],
+        return subprocess.run(
+            [sys.executable, ROOT / "app.py", *arguments],
             cwd=self.folder,
             env={**kept, **self.environment(**settings)},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
         )
 
 
