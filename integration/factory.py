@@ -112,7 +112,13 @@ MIGRATIONS = {
 
 
 class Product:
-    """Running product: services, jobs and WSGI application. Implements `server.worker.Product`."""
+    """Running product: services, jobs and WSGI application.
+
+    No job runs before `start()`. `on_broken(error)` is called once if the disk of a database fails.
+    `on_damaged(reason)` is called once if a database is damaged that the next start can rebuild.
+    `exchange` sends the requests to the platform; None for HTTP to `platform.base_url`. `early_inbox` is an
+    inbox.db that is open already. Raises SwitchroomError.
+    """
 
     def __init__(
         self,
@@ -405,20 +411,3 @@ class Product:
 
 def _print_line(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
-
-
-def build(
-    settings: Settings,
-    on_broken: Callable[[BaseException], None] | None = None,
-    exchange: Exchange | None = None,
-    on_damaged: Callable[[str], None] | None = None,
-    early_inbox: Inbox | None = None,
-) -> Product:
-    """Build the product for `settings`. Raises SwitchroomError.
-
-    No job runs before `start()`. `on_broken(error)` is called once if the disk of a database fails.
-    `on_damaged(reason)` is called once if a database is damaged that the next start can rebuild.
-    `exchange` sends the requests to the platform; None for HTTP to `platform.base_url`. `early_inbox` is an
-    inbox.db that is open already.
-    """
-    return Product(settings, on_broken, exchange, on_damaged, early_inbox)

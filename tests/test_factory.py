@@ -18,7 +18,7 @@ from tests.support.harness import wait_for
 
 
 def test_export_jobs_run_and_a_failed_schedule_is_in_the_health_report(tmp_path: Path) -> None:
-    product = factory.build(
+    product = factory.Product(
         Settings.model_validate(
             {
                 "platform": {"base_url": "http://127.0.0.1:9/v1.2", "user_id": "1", "api_key": "0" * 40},

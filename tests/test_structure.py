@@ -13,11 +13,8 @@ LOCAL_IMPORT = re.compile(r"^ *from (?:integration|tests)[\w.]* import (\([^)]*\
 PRIVATE_NAME = re.compile(r"(?<![\w.])(?<! as )_[A-Za-z]\w*")
 # Patterns, because parsing all files takes 5 s.
 
-HAND_WIRING = re.compile(
-    r"\b(Flask|AppContext|CallStore|guard\.install|make_stream|factory\.build)\("
-    r"|\bfrom integration\.factory import (?:\([^)]*|[^\n(]*)\b(build)\b"
-)
-"""Calls that only the factory makes, calls of the factory, and imports of its `build` by that name."""
+HAND_WIRING = re.compile(r"\b(Flask|AppContext|CallStore|guard\.install|make_stream|factory\.Product)\(")
+"""Calls that only the factory makes, and calls of the factory."""
 WIRED_APART = {
     "tests/support/application.py": "the one application of the tests",
     "tests/test_factory.py": "a test of the factory",
@@ -26,7 +23,7 @@ WIRED_APART = {
 
 
 def find_hand_wiring(text: str) -> list[str]:
-    return [match[1] or match[2] for match in HAND_WIRING.finditer(text)]
+    return HAND_WIRING.findall(text)
 
 
 @pytest.fixture(scope="module")

@@ -92,7 +92,7 @@ def _describe_sync(operation: Operation) -> str:
 
 def _print_openapi_document() -> None:
     from integration.facade.openapi.document import build_document
-    from integration.settings.user_sections import Facade
+    from integration.settings.model import Facade
 
     defaults = Facade()
     print_json(build_document(defaults.base_paths, defaults.max_limit))

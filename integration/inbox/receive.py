@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import cache
 from http import HTTPStatus
 from typing import TYPE_CHECKING, NamedTuple
@@ -52,7 +52,7 @@ class Receiver:
     response of Werkzeug take five times as long as all other code here, and Flask takes longer still.
     """
 
-    def __init__(self, inbox: Inbox, settings: Webhooks, secrets: Sequence[str]) -> None:
+    def __init__(self, inbox: Inbox, settings: Webhooks, secrets: Iterable[str]) -> None:
         self._inbox = inbox
         self._settings = settings
         self._secrets = secrets
@@ -115,7 +115,7 @@ class Receiver:
         return None
 
 
-def is_known_secret(candidate: str, secrets: Sequence[str]) -> bool:
+def is_known_secret(candidate: str, secrets: Iterable[str]) -> bool:
     """Return whether `candidate` is one of `secrets`.
 
     Compares with each secret in constant time, so that the duration reveals neither match nor position.

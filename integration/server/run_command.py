@@ -87,10 +87,10 @@ def create_data_dir(data_dir: Path) -> None:
 def _open_context(settings: Settings) -> Iterator[AppContext]:
     """Build the product in this process, without starting its jobs."""
     # Imported on first use, because a command that another process runs does not need the module.
-    from integration.factory import build
+    from integration.factory import Product
 
     claim_data_dir(settings, lambda: is_same_customer(settings))
-    product = build(settings, on_broken=exit_broken)
+    product = Product(settings, on_broken=exit_broken)
     process_memory.exempt_loaded_objects()
     try:
         yield product.context

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-FACTORY = "integration.factory:build"
-"""`module:function` that builds the product, as `factory.build` does."""
+FACTORY = "integration.factory:Product"
+"""`module:function` that builds the product, with the arguments of `factory.Product`."""
 
 READY, ALIVE = b"r", b"a"
 """Signs that the worker sends to the supervisor: the product has started; the HTTP server responds."""

@@ -9,9 +9,9 @@ import contextlib
 import json
 import secrets
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING
 
 from integration.core import atomic_files, clock, tokens
 from integration.core.errors import ConfigurationError, SwitchroomError
@@ -60,7 +60,7 @@ other requests to get it back.
 """
 
 
-class WebhookSecrets(Sequence[str]):
+class WebhookSecrets:
     """Webhook secrets that the receiver accepts now.
 
     A replaced SECRET_FILE takes effect within CHECK_SECONDS.
@@ -73,28 +73,14 @@ class WebhookSecrets(Sequence[str]):
         self._file_version = self._read_file_version()
         self._checked_at = clock.monotonic()
 
-    @overload
-    def __getitem__(self, index: int) -> str: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[str]: ...
-    def __getitem__(self, index: int | slice) -> str | Sequence[str]:
-        return self._load_current()[index]
-
-    def __len__(self) -> int:
-        return len(self._load_current())
-
     def __iter__(self) -> Iterator[str]:
-        return iter(self._load_current())
-
-    def _load_current(self) -> list[str]:
         now = clock.monotonic()
-        if now - self._checked_at < CHECK_SECONDS:
-            return self._secrets
-        self._checked_at = now
-        file_version = self._read_file_version()
-        if self._settings.webhooks.secret is None and file_version not in (None, self._file_version):
-            self._secrets, self._file_version = load_webhook_secrets(self._settings), file_version
-        return self._secrets
+        if now - self._checked_at >= CHECK_SECONDS:
+            self._checked_at = now
+            file_version = self._read_file_version()
+            if self._settings.webhooks.secret is None and file_version not in (None, self._file_version):
+                self._secrets, self._file_version = load_webhook_secrets(self._settings), file_version
+        return iter(self._secrets)
 
     def _read_file_version(self) -> tuple[int, int] | None:
         try:

@@ -51,7 +51,7 @@ class QuietHandler(WSGIRequestHandler):
 
 
 class TestApp(Records):
-    """Product built by `factory.build`. No job runs before `product.start()`.
+    """Product built by `factory.Product`. No job runs before `product.start()`.
 
     `platform` holds the platform's responses and the requests of the product. `client` sends requests within
     the process, without request limits; `url` is the address of an HTTP server, started at its first use.
@@ -73,7 +73,7 @@ class TestApp(Records):
         """Build the product on the files of `data_dir`."""
         environment = {f"SWITCHROOM_{key.upper()}": value for key, value in self._settings.items()}
         exchange = self._platform if isinstance(self._platform, FakeExchange) else None
-        self.product = factory.build(load(None, environment), exchange=exchange)
+        self.product = factory.Product(load(None, environment), exchange=exchange)
         self.context = self.product.context
         self.__dict__.pop("client", None)
 

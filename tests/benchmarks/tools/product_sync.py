@@ -25,7 +25,7 @@ from tests.support.harness import make_environment
 
 def main(url: str, folder: Path) -> None:
     environment = make_environment(folder, url, sync__max_requests_per_minute="1000000")
-    product = factory.build(load(Path(os.devnull), environment))
+    product = factory.Product(load(Path(os.devnull), environment))
     exempt_loaded_objects()
     seconds: dict[str, float] = {}
 

@@ -41,7 +41,7 @@ class LocalProduct:
         self.moved = moved
         self.credentials = (user_id, api_key)
         with observe_scheduler() as schedulers:
-            self.product = factory.build(load(None, environment))
+            self.product = factory.Product(load(None, environment))
         (self._jobs,) = schedulers
         self.context = self.product.context
         self.mirror_db, self.app_db = self.context.mirror_db, self.context.app_db
