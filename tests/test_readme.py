@@ -1,20 +1,17 @@
-"""README: install lines, links and commands are those of the repository."""
+"""README: the install line is that of the repository."""
 
 from __future__ import annotations
 
 import ast
-import re
 import subprocess
 import sys
 
 import pytest
 
 import app
-from integration.cli import COMMANDS
 from tests import readme
 
 ROOT = readme.README.parent
-TEXT = readme.README.read_text("utf-8")
 
 
 def test_without_its_packages_app_py_prints_the_line_of_this_page() -> None:
@@ -35,10 +32,3 @@ def test_an_old_python_can_parse_app_py_and_gets_a_message(monkeypatch: pytest.M
     monkeypatch.setattr(sys, "version_info", (3, 9, 2, "final", 0))
     with pytest.raises(SystemExit, match=r"Python 3\.11 or newer is required, and this is 3\.9\."):
         app.run()
-
-
-def test_every_command_is_explained_and_every_explained_command_exists():
-    table = TEXT[TEXT.index("## Commands") : TEXT.index("## How it works")]
-    cells = [row.split("|")[1] for row in table.splitlines() if row.startswith("| `")]
-    explained = {word for cell in cells for word in re.findall(r"`([a-z]+)", cell)}
-    assert explained == set(COMMANDS)
