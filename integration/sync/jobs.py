@@ -22,7 +22,9 @@ from integration.sync.context import StandaloneSyncContext
 from integration.sync.files import download, scrub
 from integration.sync.plan import (
     FILES_OF,
+    LONG_REFRESH_SECONDS,
     NAME_COLLECTIONS,
+    OLD_RECORD_DAYS,
     PLAN,
     SUBRESOURCES,
     Policy,
@@ -42,7 +44,6 @@ from integration.sync.reading import (
 )
 from integration.sync.reading.full_sync import run_full_sync
 from integration.sync.reading.page_store import Interrupted, Tally, store_failure
-from integration.sync.reading.rotation import Rotation
 
 log = logging.getLogger(__name__)
 
@@ -86,10 +87,15 @@ class SyncJobs:
     ) -> None:
         self.context = StandaloneSyncContext(settings, mirror_db, platform, health, call_store)
         self._scheduler = scheduler
-        self.backoff = CollectionBackoff(self.context, scheduler.stopping, self._on_recovery)
+        self.backoff = CollectionBackoff(self.context, scheduler.stopping)
         health.probe(deletions.HEALTH_CHECK, partial(deletions.describe_held, mirror_db))
+        health.provide_fact("collections_off", self._list_refused)
         self._downloads_prepared = False
-        self._rotations = {policy.collection: Rotation(policy) for policy in list_history_policies()}
+        self._long_refresh_due_at: dict[str, float] = {}
+        """Monotonic time of the next refresh of the last OLD_RECORD_DAYS, by collection."""
+        self._outage_since: float | None = None
+        self._wake_files_since: float | None = None
+        """Start of the outage whose failed downloads are due again."""
 
     def schedule(self) -> None:
         sync, every = self.context.settings.sync, self._scheduler.every
@@ -195,24 +201,29 @@ class SyncJobs:
             if policy.refresh is not None and self._should_continue():
                 seconds, days = policy.refresh
                 with self.context.mirror_db.read() as connection:
-                    last_refresh_at = collection_state.get_state(connection, policy.collection).reread_at
-                if is_due(last_refresh_at, seconds):
-                    self._run_collection(
-                        policy,
-                        partial(
-                            incremental_sync.refresh_recent, self.context, policy, days, self._make_tally()
-                        ),
-                    )
-        for policy in list_history_policies():
-            if self._should_continue():
-                rotation = self._rotations[policy.collection]
-                self._run_due_requests(policy, partial(rotation.run, self.context, self._make_tally()))
+                    state = collection_state.get_state(connection, policy.collection)
+                if is_due(state.reread_at, seconds):
+                    self._refresh(policy, days)
+                due_at = self._long_refresh_due_at.get(policy.collection, 0.0)
+                if state.is_complete and clock.monotonic() >= due_at:
+                    self._refresh(policy, OLD_RECORD_DAYS)
         for subresource in SUBRESOURCES.values():
             if self._should_continue():
                 self._run_due_requests(
                     PLAN[subresource.collection],
                     partial(items.read_due_subresources, self.context, subresource, self._make_tally()),
                 )
+
+    def _refresh(self, policy: Policy, days: int) -> None:
+        try:
+            self._run_collection(
+                policy,
+                lambda: incremental_sync.refresh_recent(self.context, policy, days, self._make_tally()),
+            )
+        finally:
+            if days == OLD_RECORD_DAYS:
+                due_at = clock.monotonic() + LONG_REFRESH_SECONDS
+                self._long_refresh_due_at[policy.collection] = due_at
 
     def _run_collection(self, policy: Policy, work: Callable[[], object]) -> None:
         """Run `work`, which always sends a request."""
@@ -267,6 +278,11 @@ class SyncJobs:
         if not self._downloads_prepared:
             download.prepare_downloads(self.context)
             self._downloads_prepared = True
+        if self._wake_files_since is not None:
+            # Files that failed during the outage would otherwise wait for hours.
+            since = clock.utc_text(self._wake_files_since)
+            self.context.mirror_db.write(partial(media_files.wake, since=since))
+            self._wake_files_since = None
         # A full disk raises StorageFull, so no time is returned and the next run starts in IDLE_SECONDS.
         self.backoff.run(
             DOWNLOADS_JOB, lambda: download.download_due_files(self.context, self._should_continue)
@@ -298,9 +314,13 @@ class SyncJobs:
     def _should_continue(self) -> bool:
         return not self._scheduler.stopping.is_set()
 
-    def _on_recovery(self) -> None:
-        log.info("the platform is reachable again; running all jobs now")
-        self._scheduler.run_all_now()
+    def _list_refused(self) -> list[str]:
+        with self.context.mirror_db.read() as connection:
+            return [
+                state.collection
+                for state in collection_state.list_states(connection)
+                if state.off_since is not None
+            ]
 
     def _describe_outage(self) -> str | None:
         """Return the error of health check `platform`, or None.
@@ -319,4 +339,13 @@ class SyncJobs:
         )
 
     def _report_budget(self) -> None:
-        self.context.health.set_fact("platform_requests", asdict(self.context.platform.budget.state()))
+        """Publish the state of the budget. When the platform is reachable again, run all jobs."""
+        budget_state = self.context.platform.budget.state()
+        self.context.health.set_fact("platform_requests", asdict(budget_state))
+        if self._outage_since is not None and budget_state.open_since is None:
+            log.info("the platform is reachable again; running all jobs now")
+            self._wake_files_since = self._outage_since
+            self._long_refresh_due_at.clear()
+            self.backoff.end_pauses()
+            self._scheduler.run_all_now()
+        self._outage_since = budget_state.open_since

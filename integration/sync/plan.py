@@ -49,11 +49,8 @@ OLD_RECORD_DAYS = 35
 
 Old records change rarely and are many.
 """
-ROTATION_SECONDS = 0.75 * HOUR
-"""Minimum seconds between two starts of a rotation.
-
-A rotation reads the records of OLD_RECORD_DAYS again that a refresh does not read.
-"""
+LONG_REFRESH_SECONDS = 0.75 * HOUR
+"""Seconds between two refreshes of the last OLD_RECORD_DAYS."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +71,8 @@ class Policy:
         Interval of incremental syncs as a multiple of `sync.recent_interval`.
     refresh:
         (seconds, days): every `seconds` the records dated within `days` are read again, because the platform
-        does not report when a transcript, a folder or a note is added. None: records do not change.
+        does not report when a transcript, a folder or a note is added. Every LONG_REFRESH_SECONDS those of
+        OLD_RECORD_DAYS are. None: records do not change.
     item_key:
         Property that identifies a record in its own path, if that path returns more fields than the list. The
         path is read when a record is new or changed, and for all records every `sync.full_interval`.

@@ -1,15 +1,12 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from integration.catalogue import OPERATIONS, get_resource
-from integration.sync.plan import KEYLESS_ROWS_PER_INTERVAL, PLAN, SUBRESOURCES, Policy
-
-
-class Settings:
-    class sync:
-        full_interval = 86400
-        recent_interval = 60
+from integration.sync.plan import KEYLESS_ROWS_PER_INTERVAL, PLAN, SUBRESOURCES
+from tests.sync.plan_table import DEFAULT_SETTINGS, render_table
 
 
 def test_every_path_that_is_read_without_a_parameter_is_planned():
@@ -43,19 +40,13 @@ def test_every_path_below_a_record_is_planned_or_excluded():
         assert below.count_field is None or get_resource(below.collection).field(below.count_field)
 
 
-def test_every_collection_is_read_at_least_every_five_minutes():
-    for policy in PLAN.values():
-        if policy.kind == "grows":
-            assert policy.incremental_sync_seconds(Settings) <= 285, policy.collection  # type: ignore[arg-type]
-        elif policy.kind in ("settings", "single"):
-            assert policy.full_sync_seconds(Settings) <= 285, policy.collection  # type: ignore[arg-type]
-    assert Policy("cdrs", "grows").full_sync_seconds(Settings) == 86400  # type: ignore[arg-type]
-
-
 def test_a_large_collection_without_keys_is_read_less_often():
     raw = PLAN["calltracking/cdrs"]
-    often, rarely = (
-        raw.full_sync_seconds(Settings),
-        raw.full_sync_seconds(Settings, 10 * KEYLESS_ROWS_PER_INTERVAL),
-    )  # type: ignore[arg-type]
+    often, rarely = (raw.full_sync_seconds(DEFAULT_SETTINGS, n * KEYLESS_ROWS_PER_INTERVAL) for n in (0, 10))
     assert rarely == pytest.approx(10 * often)
+
+
+def test_the_page_has_the_table_of_the_plan():
+    """After a change of the plan, paste the output of `python -m tests.sync.plan_table`."""
+    page = Path(__file__).parents[2] / "docs" / "sync.md"
+    assert render_table(DEFAULT_SETTINGS) in page.read_text(encoding="utf-8")

@@ -31,7 +31,7 @@ from integration.sqlite import database
 from integration.sqlite.write_jobs import Pending
 from integration.sync.files import disk_quota
 from integration.sync.jobs import SyncJobs
-from integration.sync.reading import day_counts, deletions, incremental_sync, rotation
+from integration.sync.reading import day_counts, deletions, incremental_sync
 from integration.sync.reading.page_store import Tally
 from tests.trials.tools import bugs_in_receipt, bugs_in_upkeep
 
@@ -254,7 +254,6 @@ def ignore_deletion_limit(patch: Patch) -> None:
 def skip_refresh(patch: Patch) -> None:
     """Do not read recent records again, neither by time nor because counts differ."""
     patch(incremental_sync, "refresh_recent", lambda _context, _policy, _days, tally=None: tally)
-    patch(rotation.Rotation, "run", lambda *_arguments: 0)
     patch(day_counts, "verify_due_days", lambda *_arguments, **_options: 0)
 
 
