@@ -3,7 +3,7 @@
 glibc keeps freed blocks for reuse: up to seven of each size for every thread, in up to eight arenas for each
 processor, and returns memory to the system only from the end of an arena. A hundred threads kept 6 MB at the
 start and 19 MB half an hour later; an hour of syncs left 130 to 270 MB. Without blocks of threads, with one
-arena, large blocks outside of it and a trim after large reads, the process shrinks again. Other C libraries
+arena, large blocks outside of it and a trim each minute, the process shrinks again. Other C libraries
 have no such settings; there is nothing to restart or trim.
 
 Objects that refer to each other are freed only by a collection of the oldest generation. Python runs it when
@@ -17,11 +17,8 @@ import gc
 import logging
 import os
 import sys
-import time
 from collections.abc import Mapping
 from typing import Any
-
-from integration.core import clock
 
 log = logging.getLogger(__name__)
 
@@ -42,13 +39,9 @@ LIMITS: Mapping[str, int] = {
 VARIABLE = "GLIBC_TUNABLES"
 """Variable that glibc reads when a program is executed. Rejected: `mallopt`, which cannot set all of them."""
 RELEASE_SECONDS = 60.0
-"""Seconds between two runs of MemoryRelease; a trim of 100 MB takes 25 ms on a busy machine."""
-BUSY_SHARE = 0.1
-"""CPU time of the process, as a share of the elapsed time, from which it is busy."""
+"""Seconds between two runs of `release`; a trim of 100 MB takes 25 ms on a busy machine."""
 YOUNG_OBJECTS = 20_000
 """New objects after which Python looks for cycles among them. At its 700 this took 3 % of an initial sync."""
-MAX_FREE_BYTES = 32 * 1024**2
-"""Freed memory that a busy process keeps. An hour under load left 14 to 19 MB at any time."""
 
 
 def restart_with_limits() -> None:
@@ -84,23 +77,10 @@ def exempt_loaded_objects() -> None:
     gc.set_threshold(YOUNG_OBJECTS)
 
 
-class MemoryRelease:
-    """Job that returns freed memory to the system.
-
-    A busy process uses 7 MB of it again within five seconds, so it returns only more than MAX_FREE_BYTES.
-    """
-
-    def __init__(self) -> None:
-        self._last_run = clock.monotonic(), time.process_time()
-
-    def run(self) -> None:
-        """Free unused cyclic objects, and return freed memory if it is due."""
-        last_at, last_cpu = self._last_run
-        self._last_run = clock.monotonic(), time.process_time()
-        is_busy = self._last_run[1] - last_cpu > BUSY_SHARE * (self._last_run[0] - last_at)
-        gc.collect()
-        if not is_busy or _count_free_bytes() > MAX_FREE_BYTES:
-            trim()
+def release() -> None:
+    """Job that frees unused cyclic objects and returns freed memory to the system."""
+    gc.collect()
+    trim()
 
 
 def trim() -> None:
@@ -108,22 +88,6 @@ def trim() -> None:
     library = _load_glibc()
     if library is not None:
         library.malloc_trim(ctypes.c_size_t(0))
-
-
-class _Figures(ctypes.Structure):
-    """Result of `mallinfo2`; bytes of free blocks are in the ninth figure."""
-
-    _fields_ = [(f"figure_{number}", ctypes.c_size_t) for number in range(10)]
-
-
-def _count_free_bytes() -> int:
-    """Return the bytes of freed blocks in the arenas; 0 if unknown."""
-    library = _load_glibc()
-    count: Any = getattr(library, "mallinfo2", None)
-    if count is None:
-        return 0
-    count.restype = _Figures
-    return int(count().figure_8)
 
 
 def _load_glibc() -> Any:

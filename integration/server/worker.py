@@ -138,7 +138,7 @@ class Worker:
             product.scheduler.every(
                 MEMORY_JOB,
                 process_memory.RELEASE_SECONDS,
-                process_memory.MemoryRelease().run,
+                process_memory.release,
                 executor="maintenance",
                 first_after=process_memory.RELEASE_SECONDS,
             )
