@@ -5,12 +5,9 @@ Expected values of event ids are those of docs/platform.md#10-event-fields.
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
-
 import pytest
 
-from integration.core.ids import MAX_ID, MIN_ID, as_id, event_clock, id_list, parse_id
+from integration.core.ids import MAX_ID, MIN_ID, as_id, event_clock, parse_id
 
 AT = "2021-04-28 08:46:13"
 """The Unix seconds 608920d5 (hexadecimal) of the example in docs/platform.md#10-event-fields."""
@@ -73,13 +70,3 @@ def test_as_id(value: object, expected: int | None) -> None:
 )
 def test_parse_id(text: str | None, expected: int | None) -> None:
     assert parse_id(text) == expected
-
-
-def test_id_list() -> None:
-    numbers, texts = id_list({3: "a"}), id_list(("3", 'a"b'))
-    with closing(sqlite3.connect(":memory:")) as connection:
-        values = [
-            [row[0] for row in connection.execute("SELECT value FROM json_each(?)", (ids,))]
-            for ids in (numbers, texts, id_list(()))
-        ]
-    assert values == [[3], ["3", 'a"b'], []]

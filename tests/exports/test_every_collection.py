@@ -15,7 +15,6 @@ from integration.access import people, sessions
 from integration.access.rights import ROLES
 from integration.catalogue import RESOURCES
 from integration.dashboard.account.sections import SECTIONS
-from integration.exports.columns import derive_columns
 from tests.exports.test_presets import exporting, rows
 from tests.support.application import TestApp, running_app
 from tests.support.applications.shared_app import SharedApp
@@ -54,17 +53,6 @@ def test_every_collection_is_exported_in_every_format(shared: TestApp, resource:
     assert [cell.value for cell in page[1]] == list(row)
     parquet = client.get(f"/exports/{resource.table}.parquet").data
     assert pyarrow.parquet.read_table(io.BytesIO(parquet)).num_rows == 1
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize(
-    "resource", [row for row in EVERY if derive_columns(row, {})], ids=lambda row: row.collection
-)
-def test_every_derived_column_is_exported_in_every_format(shared: TestApp, resource: Any) -> None:
-    names = ",".join(derive_columns(resource, {}))
-    for suffix in ("csv", "jsonl", "xlsx", "parquet"):
-        response = exporting(shared).get(f"/exports/{resource.table}.{suffix}?columns={names}")
-        assert (response.status_code, response.headers["X-Export-Rows"]) == (200, "1")
 
 
 def test_derived_columns_of_a_cdr(app: TestApp) -> None:

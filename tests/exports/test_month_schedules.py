@@ -153,20 +153,6 @@ def test_the_file_of_a_month_without_records_is_removed(lake: ScheduledExports, 
     assert list(list_files(lake).values()) == [[7], [2], [3]]
 
 
-def test_several_missed_nights_are_one_update(lake: ScheduledExports, movable_clock: Clock) -> None:
-    deliver(lake)
-    lake.put_cdrs("2026-11-21 12:00:00", first=4)
-    movable_clock.advance(days=3)
-    assert deliver_next_night(lake, movable_clock) == ("delivered", "written: 2026-11")
-    with lake.app_db.read() as connection:
-        (schedule,) = jobs.list_schedules(connection)
-    assert [(period, state) for period, state, _ in lake.attempts(schedule)] == [
-        ("2026-11-18", "delivered"),
-        ("2026-11-21", "skipped"),
-        ("2026-11-22", "delivered"),
-    ]
-
-
 def test_the_form_offers_files_by_month(exporting: ScheduledExports) -> None:
     browser = exporting.log_in(BOB)
     form = {

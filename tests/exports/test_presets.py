@@ -6,18 +6,11 @@ import csv
 import io
 import json
 from typing import Any
-from urllib.parse import urlencode
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from integration.mirror.page_queries import history
-from integration.mirror.page_queries.call_labels import OUTCOME_LABELS
-from integration.mirror.page_queries.call_view import parse_view
 from integration.workspace import notes
 from tests.support.application import TestApp
-from tests.support.examples import example_count
 
 
 @pytest.fixture
@@ -45,21 +38,6 @@ def archived(app: TestApp, number: int, path: str) -> None:
 
 def rows(data: bytes) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(data.decode(), newline="")))
-
-
-def shown(app: TestApp, args: dict[str, str]) -> list[int]:
-    """Ids on all pages of the page Calls, in its order."""
-    with app.product.site.test_request_context():
-        call_filter = parse_view(args, app.context.settings).call_filter
-    found: list[int] = []
-    with app.mirror_db.read() as connection:
-        cursor = None
-        while True:
-            part = history.fetch_page(connection, call_filter, cursor, size=3)
-            found += [row["id"] for row in part.rows]
-            cursor = part.older
-            if cursor is None:
-                return found
 
 
 def test_call_is_exported_with_labels_durations_and_links(app):
@@ -99,53 +77,6 @@ def test_local_times_have_their_utc_offset(app, stamp, zone, local):
     url = f"/exports/call-history.csv?columns=started_at,started_local&tz={zone}"
     (row,) = rows(exporting(app).get(url).data)
     assert row == {"started_at": stamp, "started_local": local}
-
-
-FILTERS = st.fixed_dictionaries(
-    {},
-    optional={
-        "from": st.sampled_from(["2026-10-24", "2026-10-25", "2026-10-26"]),
-        "to": st.sampled_from(["2026-10-24", "2026-10-25", "2026-10-26"]),
-        "range": st.sampled_from(["all", "today", "nonsense"]),
-        "direction": st.sampled_from(["in", "out", "internal", "odd"]),
-        "outcome": st.sampled_from([*OUTCOME_LABELS, "odd"]),
-        "person": st.sampled_from(["5", "6", "x"]),
-        "line": st.sampled_from(["442079460002", "442079460003"]),
-        "min": st.sampled_from(["0", "30", "90"]),
-        "max": st.sampled_from(["0", "30", "90"]),
-        "recorded": st.just("1"),
-        "voicemail": st.just("1"),
-        "q": st.sampled_from(["ann", "900", "Zoë", "a", '"', "x AND y", "0770"]),
-    },
-)
-CALL = st.fixed_dictionaries(
-    {
-        "started_at": st.sampled_from(
-            ["2026-10-24 22:59:59", "2026-10-24 23:00:00", "2026-10-25 00:30:00", "2026-10-25 01:30:00",
-             "2026-10-26 00:00:00", "2026-10-26 23:59:59"]
-        ),
-        "direction": st.sampled_from(["in", "out", "internal"]),
-        "outcome": st.sampled_from(["answered", "missed", "voicemail", "abandoned"]),
-        "user_id": st.sampled_from([5, 6, None]),
-        "our_number": st.sampled_from(["442079460002", "442079460003"]),
-        "talk_seconds": st.sampled_from([None, 0, 30, 100]),
-        "recordings": st.integers(0, 1),
-        "voicemails": st.integers(0, 1),
-        "party_name": st.sampled_from(["Ann Example", "Zoe", "=Ann"]),
-    }
-)  # fmt: skip
-
-
-@example_count(8, exhaustive=60)
-@given(st.lists(CALL, max_size=12), FILTERS)
-def test_random_filters_export_the_rows_of_the_page_in_order(app, records, args):
-    app.mirror_db.write(lambda tx: tx.execute("DELETE FROM _calls"))
-    for number, record in enumerate(records, 1):
-        app.call(number, **record)
-    response = exporting(app).get("/exports/call-history.csv?" + urlencode({"view": urlencode(args)}))
-    assert [int(row["id"]) for row in rows(response.data)] == shown(app, args)
-    head = exporting(app).head("/exports/call-history.csv?" + urlencode({"view": urlencode(args)}))
-    assert head.headers["X-Export-Rows"] == response.headers["X-Export-Rows"] == str(len(rows(response.data)))
 
 
 def test_presets_of_missed_calls_recordings_voicemail_and_messages(app):

@@ -9,7 +9,7 @@ from typing import Any
 from integration.access import audit, people
 from integration.exports import jobs
 from integration.workspace import saved
-from tests.support.clock import Clock, to_unix
+from tests.support.clock import Clock
 from tests.support.harness import wait_for
 from tests.support.people import BOB
 from tests.support.scheduled_exports import ScheduledExports
@@ -51,27 +51,6 @@ def test_local_day_is_delivered_once_in_the_zone_of_the_schedule(
     with exporting.app_db.read() as connection:
         (attempt,) = jobs.list_attempts(connection, schedule.id)
     assert (attempt.rows, attempt.bytes) == (2, 67)
-
-
-def test_each_local_day_is_delivered_once_over_both_changes_of_clocks(
-    exporting: ScheduledExports, movable_clock: Clock
-) -> None:
-    """One Sunday has no 2:30, another has it twice."""
-    for begin, end, days in (
-        ("2026-03-28 12:00:00", "2026-03-30 03:00:00", ["28", "29"]),
-        ("2026-10-24 12:00:00", "2026-10-26 03:00:00", ["24", "25"]),
-    ):
-        month = begin[:7]
-        movable_clock.set(begin)
-        schedule = exporting.schedule(f"Around {month}")
-        stop = to_unix(end)
-        while movable_clock.unix() < stop:
-            movable_clock.advance(hours=1)
-            exporting.finish_sync()
-            exporting.deliver(schedule)
-        assert [line[:2] for line in exporting.attempts(schedule)] == [
-            (f"{month}-{day}", "delivered") for day in days
-        ]
 
 
 def test_incomplete_period_is_delivered_after_the_wait_and_repeated_when_complete(
@@ -184,24 +163,6 @@ def test_failed_delivery_is_retried_with_growing_gaps_and_reported(
     exporting.deliver()
     assert exporting.runner.describe_failures() is None, "saving the schedule retries at once"
     assert [line[1] for line in exporting.attempts(schedule)] == ["failed"] * 6 + ["delivered"]
-
-
-def test_failed_target_gets_one_request_for_several_due_periods(
-    exporting: ScheduledExports, movable_clock: Clock, server: Server
-) -> None:
-    exporting.schedule(target="put", place=f"{server.url}/in")
-    server.routes["*"] = lambda request, reply: reply.content(b"", "text/plain", 503)
-    movable_clock.set("2026-11-24 12:00:00")
-    exporting.finish_sync()
-    for _ in range(3):
-        exporting.deliver()
-    assert len(server.requests) == 1
-    server.routes["*"] = lambda request, reply: reply.content(b"", "text/plain", 200)
-    movable_clock.advance(minutes=2)
-    exporting.deliver()
-    assert [request.path[-14:-4] for request in server.requests[1:]] == [
-        f"2026-11-{day}" for day in range(18, 24)
-    ]
 
 
 def test_hanging_target_does_not_block_other_schedules(

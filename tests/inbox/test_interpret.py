@@ -63,14 +63,6 @@ def test_both_variants_of_the_sms_event_give_the_same_message():
     assert (english.user_id, translated.user_id) == (1000002, None)
 
 
-def test_microseconds_of_an_id_are_used_only_near_its_event_time():
-    event = read(sample("call.hangup"))
-    assert (event.server, event.micros) == ("uk003", 0x5F7AC)
-    late = read({**sample("call.hangup"), "event_time": "2026-09-02 08:46:20"})
-    assert (late.server, late.micros) == ("uk003", None)
-    assert read({**sample("call.hangup"), "id": "something else"}).micros is None
-
-
 @pytest.mark.parametrize("call_id", [None, "", "abc", 1.5, True, [1], 2**70, {}])
 def test_a_call_event_without_a_valid_call_id_is_rejected_with_its_name(call_id):
     with pytest.raises(ValueError, match=r"call\.ringing has no valid call_id"):

@@ -163,18 +163,6 @@ def test_large_bodies_and_pages_of_the_write_ahead_log_are_saved(tmp_path: Path)
     ]
 
 
-def test_webhooks_that_retention_deleted_are_not_named_as_lost(path: Path) -> None:
-    inbox = Inbox(path)
-    inbox.database.write(lambda tx: tx.execute("DELETE FROM inbox WHERE seq BETWEEN 100 AND 200"))
-    inbox.close()
-    leaf = find_leaves(path)[3]
-    lost = list_seqs_of_leaf(path, leaf)
-    overwrite_page(path, leaf)
-    new_path = salvage.build_replacement(path)
-    assert set(read_rows(new_path)) == {*range(1, 100), *range(201, COUNT + 1)} - {*lost}
-    assert read_losses(new_path) == [("was damaged", lost[0], lost[-1])]
-
-
 @pytest.mark.parametrize(
     "overwrite", [lambda path: overwrite_page(path, 1), lambda path: path.write_bytes(os.urandom(50_000))]
 )

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import socket
-import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
-from pathlib import Path
 
 import pytest
-import trustme
 
 from integration.core.errors import PlatformBroken, PlatformUnreachable
 from integration.outbound.exchange import Exchange
@@ -256,26 +253,6 @@ def test_writes_have_a_connection_each_and_an_unread_body_ends_its_connection(re
     with exchange.send("GET", "/x", {}, None, 20) as response:
         assert response.status == 200
     wait_for(lambda: recorder.ended == 3, "the end of the connection with an unread body")
-
-
-def test_connections_use_the_ssl_context_and_load_no_bundle(connect, stack, monkeypatch, tmp_path: Path):
-    authority = trustme.CA()
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    authority.issue_cert("127.0.0.1").configure_cert(context)
-    server = Server(context)
-    stack.callback(server.close)
-    server.routes["*"] = lambda request, reply: reply.json({})
-    authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
-    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
-    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(tmp_path / "absent.pem"))
-    exchange = connect(server.url)
-    loaded: list[object] = []
-    monkeypatch.setattr(
-        ssl.SSLContext, "load_verify_locations", lambda *arguments, **_: loaded.append(arguments)
-    )
-    for method in ("GET", "POST", "POST"):
-        assert request(exchange, method) == (200, b"{}")
-    assert loaded == []
 
 
 def test_a_stop_aborts_an_open_response_and_refuses_new_requests(record, connect):

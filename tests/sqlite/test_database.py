@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import itertools
 import queue
 import shutil
 import sqlite3
@@ -164,15 +163,6 @@ def test_a_query_is_interrupted_at_its_time_limit(db, monkeypatch):
         assert connection.execute("SELECT 1").fetchone()[0] == 1
 
 
-def test_waiting_does_not_count_towards_the_time_limit_of_a_query(db, monkeypatch):
-    """The monotonic clock represents a disk that takes hours."""
-    hours = itertools.count(0, 3600)
-    monkeypatch.setattr(clock, "monotonic", lambda: float(next(hours)))
-    numbers = "WITH RECURSIVE n(i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n LIMIT 20000) SELECT i FROM n"
-    with db.read(seconds=30.0) as connection:
-        assert len(connection.execute(numbers).fetchall()) == 20_000
-
-
 def test_a_lock_of_another_program_raises_storage_busy_and_writes_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(writer_connection, "BUSY_SECONDS", 0.05)
     db = Database(tmp_path / "test.db", prepare=prepare)
@@ -257,24 +247,6 @@ def test_a_closed_database_completes_queued_jobs_and_rejects_new_ones(tmp_path):
     with pytest.raises(StorageError, match="closed"):
         closed.write(add("late"))
     assert len(notes(closed.path)) == 50
-
-
-def test_a_job_queued_while_the_database_closes_is_executed(tmp_path, monkeypatch):
-    class SlowQueue(queue.SimpleQueue):
-        """Closes the database between the check for closing and the put."""
-
-        def put(self, job):
-            if job is not None:
-                closer.start()
-                closer.join(0.1)
-            super().put(job)
-
-    monkeypatch.setattr(queue, "SimpleQueue", SlowQueue)
-    closing = Database(tmp_path / "closing.db", prepare=prepare)
-    closer = threading.Thread(target=closing.close)
-    future = closing.submit(add("late"))
-    closer.join(30)
-    future.result(30)
 
 
 def test_a_failed_writer_fails_all_waiting_jobs_and_is_unhealthy(tmp_path, statement_errors):

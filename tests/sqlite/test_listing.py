@@ -72,11 +72,6 @@ def test_pages_contain_rows_without_a_time(
     assert ids == [row["id"] for row in connection.execute(f"SELECT id FROM notes ORDER BY {sql}")]
 
 
-def test_a_full_last_page_has_no_next_cursor(connection: sqlite3.Connection) -> None:
-    page = Listing("-at", "-id").fetch_page(connection, "SELECT * FROM notes", {}, None, 100)
-    assert (len(page.rows), page.next) == (100, None)
-
-
 @pytest.mark.parametrize("cursor", [None, "", "x", "~", "2026-09-02 09:00:01", "2026~x", "2026~٣", "2026~-1"])
 def test_an_invalid_cursor_returns_the_first_page(connection: sqlite3.Connection, cursor: str | None) -> None:
     page = Listing("-at", "-id").fetch_page(connection, "SELECT * FROM notes", {}, cursor, 5)

@@ -69,6 +69,7 @@ def test_the_end_of_an_outage_makes_everything_due_except_refused_collections(
         simulated.context.scheduler, "every", lambda name, _, job, *_a, **_o: scheduled.update({name: job})
     )
     sync_jobs.schedule()
+    describe_outage = lambda: simulated.context.health.report()["checks"]["platform"]["error"]  # noqa: E731
     assert not sync_jobs.backoff.run("sms", lambda: raise_error(PlatformRefused("no", status=403)))
     assert simulated.context.health.report()["facts"]["collections_off"] == ["sms"]
     with pytest.raises(PlatformError):
@@ -78,12 +79,14 @@ def test_the_end_of_an_outage_makes_everything_due_except_refused_collections(
         budget.record_failure()
         simulated.context.scheduler.on_tick()
     simulated.context.scheduler.on_tick()
+    assert "no request to the platform has succeeded since" in describe_outage()
     assert sync_jobs.backoff.seconds_left("monitors")
     assert due_jobs == []
     budget.record_success()
     simulated.context.scheduler.on_tick()
     simulated.context.scheduler.on_tick()
     assert due_jobs == ["all"]
+    assert describe_outage() is None
     assert not sync_jobs.backoff.seconds_left("monitors")
     assert sync_jobs.backoff.seconds_left("sms")
     scheduled[jobs.DOWNLOADS_JOB]()

@@ -1,20 +1,14 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
-from datetime import datetime, timedelta
 
 import pytest
-from apscheduler.schedulers import base
-from apscheduler.triggers.interval import IntervalTrigger
 
 from integration.core import clock, scheduler
-from integration.core.scheduler import Every
 from integration.mirror.sync_state import lookup_queue
-from integration.platform_api.circuit import MIN_FAILING_SECONDS, MIN_FAILURES
 from integration.sync import jobs
 from integration.sync.files import download, scrub
-from integration.sync.plan import FILES_OF, PLAN
+from integration.sync.plan import PLAN
 from integration.sync.reading import full_sync
 from integration.sync.reading.full_sync import run_full_sync
 from tests.support.harness import wait_for
@@ -56,17 +50,6 @@ def is_synced(simulated):
 def has_all_files(simulated):
     counts = dict(simulated.rows("SELECT state, count(*) FROM media GROUP BY state"))
     return set(counts) == {"have"}
-
-
-@pytest.mark.exhaustive
-def test_every_collection_and_its_files_are_synced_and_later_records_are_stored_once(run):
-    simulated = run()
-    until(lambda: is_synced(simulated) and has_all_files(simulated))
-    assert simulated.ids("cdrs") == sorted(simulated.records("cdrs"))
-    assert len(simulated.rows("SELECT 1 FROM media")) == sum(
-        len(simulated.records(name)) for name in FILES_OF
-    )
-    until(lambda: simulated.rows("SELECT count(*) FROM users WHERE _item IS NULL") == [(0,)])
 
 
 def test_pending_legs_are_assembled_at_the_next_start(make_simulated, monkeypatch):
@@ -113,17 +96,6 @@ def test_a_nudge_at_the_end_of_a_job_starts_another_run(run, monkeypatch):
     until(lambda: len(runs) >= 2, NUDGE_SECONDS)
 
 
-def test_a_scheduled_poll_ends_a_ghost_call(run, monkeypatch):
-    monkeypatch.setattr("integration.sync.reading.live_poll.MIN_LEG_AGE_SECONDS", 0.0)
-    simulated = run()
-    played = simulated.control("calls", script="plain_answered", until="connected")
-    for event in played["events"]:
-        if event["event_name"].startswith("call."):
-            simulated.receive(event)
-    simulated.simulator.world.live_legs.clear()
-    until(lambda: simulated.rows("SELECT count(*) FROM _calls WHERE state <> 'ended'") == [(0,)])
-
-
 def test_a_forbidden_collection_is_shown_and_stops_no_other(make_simulated, monkeypatch):
     simulated = make_simulated(sync__recent_interval="1")
     simulated.keep_recordings(14)
@@ -165,80 +137,6 @@ def test_a_jump_of_the_wall_clock_makes_every_job_due(run, movable_clock):
     played = simulated.play("plain_answered")
     movable_clock.advance(-86400)
     until(lambda: set(played["cdr_ids"]) <= set(simulated.ids("cdrs")))
-
-
-@pytest.fixture
-def computed(monkeypatch):
-    """Number of calls of `get_next_fire_time`, by trigger and current time."""
-    calls = Counter()
-
-    def count(trigger_class):
-        compute = trigger_class.get_next_fire_time
-
-        def counted(trigger, previous, now):
-            calls[id(trigger), now] += 1
-            return compute(trigger, previous, now)
-
-        monkeypatch.setattr(trigger_class, "get_next_fire_time", counted)
-
-    count(Every)
-    count(IntervalTrigger)
-    return calls
-
-
-def test_a_clock_that_jumps_ahead_runs_a_job_once_and_computes_no_missed_time(run, computed, monkeypatch):
-    simulated = run(sync__recent_interval="60", sync__live_interval="60")
-    runs = []
-    simulated.context.scheduler.every(
-        "counted", 600, lambda: runs.append(clock.unix()), executor="timers", first_after=600
-    )
-
-    class Ahead(datetime):
-        @classmethod
-        def now(cls, tz=None):
-            return super().now(tz) + timedelta(days=1)
-
-    monkeypatch.setattr(base, "datetime", Ahead)
-    simulated.context.sync_jobs.nudge()
-    until(lambda: runs)
-    assert max(computed.values()) <= 2
-    assert len(runs) == 1
-
-
-def test_a_job_never_runs_twice_at_the_same_time(simulated, computed):
-    simulated.context.scheduler.start()
-    running, most, runs = 0, 0, 0
-
-    def slow():
-        nonlocal running, most, runs
-        running += 1
-        most = max(most, running)
-        fire_times = len(computed)
-        # The trigger fires three more times during the run.
-        stopping = simulated.context.scheduler.stopping
-        until(lambda: len(computed) > fire_times + 2 or stopping.is_set())
-        running -= 1
-        runs += 1
-
-    simulated.context.scheduler.every("slow job", 0.05, slow, executor="maintenance")
-    until(lambda: runs >= 2)
-    assert most == 1
-
-
-def test_a_platform_without_responses_is_shown_in_the_health_report(simulated, movable_clock):
-    simulated.context.sync_jobs.schedule()
-
-    def check():
-        return simulated.context.health.report()["checks"].get("platform", {}).get("error")
-
-    assert check() is None
-    simulated.context.platform.budget.record_failure()
-    movable_clock.advance(MIN_FAILING_SECONDS + 1)
-    for _ in range(MIN_FAILURES):
-        simulated.context.platform.budget.record_failure()
-    assert "no request to the platform has succeeded since" in check()
-    simulated.context.platform.get("/ping", priority="people")
-    assert check() is None
 
 
 def test_a_damaged_file_is_downloaded_at_once(simulated, monkeypatch):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import csv as python_csv
 import io
-import json
 import re
 import sqlite3
 from contextlib import nullcontext
@@ -16,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from integration.exports.formats import csv, jsonl
+from integration.exports.formats import csv
 from integration.exports.selection import select
 from tests.support.payloads.collection_table import collection_at, insert
 from tests.support.payloads.query_reference import CALLS
@@ -114,24 +113,11 @@ def test_formulas_after_each_blank_or_invisible_sign_are_guarded_by_both_forms()
     assert [row[0] for row in python_csv.reader(io.StringIO(lines, newline=""))] == expected
 
 
-def test_pins_are_masked() -> None:
-    table = collection_at(":memory:", CALLS, [{"id": 1, "pin": "4711"}, {"id": 2}])
-    assert exported(table, {"columns": "id,pin"})[1:] == [["1", "***"], ["2", ""]]
-
-
 def test_chunks_stay_small_in_a_long_file() -> None:
     table = collection_at(":memory:", CALLS, [{"id": n, "src": "442079460001"} for n in range(1, 5001)])
     chunks = list(csv.stream(lambda: nullcontext(table), select(CALLS, {}), chunk_rows=100))
     assert len(chunks) == 51
     assert max(map(len, chunks)) < 20_000
-
-
-def test_json_lines_are_the_received_records(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jsonl, "CHUNK_ROWS", 2)
-    records = [{"id": n, "src": "=1", "more": [1, {"a": None}]} for n in range(1, 6)]
-    table = collection_at(":memory:", CALLS, records)
-    data = b"".join(jsonl.stream(lambda: nullcontext(table), select(CALLS, {})))
-    assert [json.loads(line) for line in data.splitlines()] == records
 
 
 def test_missing_records_and_bookkeeping_columns_are_exported() -> None:

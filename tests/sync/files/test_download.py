@@ -64,7 +64,16 @@ def test_a_path_consists_of_integers(stamp, path):
 
 
 @pytest.mark.parametrize(
-    "fault", ["wrong-file=short", "wrong-file=html", "wrong-file=zero", "truncate", "status=500", "html"]
+    "fault",
+    [
+        "wrong-file=short",
+        "wrong-file=html",
+        "wrong-file=zero",
+        "truncate",
+        "status=404",
+        "status=500",
+        "html",
+    ],
 )
 def test_a_wrong_file_is_not_stored_and_downloaded_later(simulated, recording, movable_clock, fault):
     simulated.faults(f"{fault}@/monitors/*.mp3")
@@ -198,15 +207,6 @@ def test_a_recording_deleted_on_the_platform_is_requested_once(simulated, record
     assert len(simulated.simulator.context.request_log) == 0
 
 
-def test_a_recording_that_is_not_ready_is_downloaded_later(simulated, recording, movable_clock):
-    simulated.faults("status=404@/monitors/*.mp3")
-    download.download_due_files(simulated.context)
-    assert rows(simulated) == [("failed",)]
-    simulated.simulator.context.faults.clear()
-    movable_clock.advance(3)
-    assert download.download_due_files(simulated.context) == 1
-
-
 def test_a_recording_that_is_not_mirrored_is_a_404(simulated):
     with pytest.raises(PlatformRefused) as caught:
         download.fetch(simulated.context, "recording", 1)
@@ -233,19 +233,6 @@ def test_no_download_starts_below_two_gigabytes_of_free_space(simulated, recordi
         download.download_due_files(simulated.context)
     assert len(simulated.simulator.context.request_log) == 0
     assert rows(simulated) == [("wanted",)]
-
-
-def test_free_space_is_measured_on_the_disk_of_the_archive(simulated, recording, monkeypatch):
-    (simulated.data_dir / "recordings").mkdir()
-    usage, checked = namedtuple("usage", "total used free"), []
-
-    def disk_usage(path):
-        checked.append(path)
-        return usage(10**12, 0, 10**12)
-
-    monkeypatch.setattr(disk_quota.shutil, "disk_usage", disk_usage)
-    assert download.download_due_files(simulated.context) == 1
-    assert checked == [simulated.data_dir / "recordings"], "the archive can have a disk of its own"
 
 
 def test_a_full_disk_stops_all_downloads_without_a_failed_try(simulated, recording, monkeypatch):
@@ -335,16 +322,6 @@ def faxes(simulated):
     """Ids of the mirrored faxes."""
     run_full_sync(simulated.context, PLAN["faxes"])
     return simulated.ids("faxes")
-
-
-def test_faxes_are_archived_as_pdf(simulated, faxes):
-    assert download.download_due_files(simulated.context) == len(faxes) > 0
-    for number, path, state in simulated.rows("SELECT record_id, path, state FROM media WHERE kind = 'fax'"):
-        assert state == "have"
-        assert path.startswith("faxes/20")
-        assert (simulated.data_dir / path).read_bytes() == simulated.context.platform.get(
-            f"/faxes/{number}.pdf"
-        ).body
 
 
 def test_a_file_that_is_no_pdf_is_not_stored_as_fax(simulated, faxes):

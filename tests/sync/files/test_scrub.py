@@ -108,17 +108,6 @@ def test_a_damaged_file_deleted_on_the_platform_is_kept_and_reported(simulated, 
     assert files(simulated)[number][2] == "gone"
 
 
-def test_a_file_replaced_during_the_check_is_not_marked_as_damaged(simulated, archive):
-    number = next(iter(archive))
-    with simulated.mirror_db.read() as connection:
-        (file,) = [file for file in scrub_log.list_after(connection, "", 0, 100) if file.record_id == number]
-    simulated.mirror_db.write(
-        lambda tx: tx.execute("UPDATE media SET sha256 = 'other' WHERE record_id = ?", (number,)) and None
-    )
-    assert not simulated.mirror_db.write(lambda tx: scrub_log.mark_damaged(tx, file, "is missing"))
-    assert files(simulated)[number][2] == "have"
-
-
 def test_an_interrupted_verification_resumes_with_its_arguments(simulated, archive):
     steps = iter([True] * 3)
     with pytest.raises(Unfinished) as early:

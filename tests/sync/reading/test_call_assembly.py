@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 
 import pytest
 
@@ -129,41 +128,6 @@ def test_a_report_is_incomplete_while_legs_of_its_days_are_pending(simulated):
     call_assembly.assemble_pending(simulated.context)
     with simulated.mirror_db.read() as connection:
         assert completeness.explain_unfinished_calls(connection, begin, until) is None
-
-
-def test_a_webhook_is_applied_after_one_step_of_the_assembly(simulated, monkeypatch):
-    """The webhook arrives during the first of many steps."""
-    run_full_sync(simulated.context, CDRS)
-    monkeypatch.setattr(rebuild, "STEPS_PER_RUN", 1000)
-    mirror_db = simulated.mirror_db
-    played = simulated.control("calls", script="plain_answered", until="connected")
-    for event in played["events"]:
-        if event["event_name"].startswith("call."):
-            simulated.context.inbox.receive(json.dumps(event).encode()).result(30)
-    webhooks, is_queued = threading.Thread(target=simulated.apply_webhooks), threading.Event()
-    submit, assemble = mirror_db.submit, rebuild.rebuild_next
-    open_calls_before_step = []
-
-    def submit_and_report(work):
-        future = submit(work)
-        is_queued.set()
-        return future
-
-    def assemble_slowly(tx, *arguments):
-        if len(arguments) > 3:  # at the end of a transaction
-            return assemble(tx, *arguments)
-        (count,) = tx.execute("SELECT count(*) FROM _calls WHERE state <> 'ended'").fetchone()
-        open_calls_before_step.append(count)
-        if len(open_calls_before_step) == 1:
-            webhooks.start()
-            assert is_queued.wait(30)
-        return assemble(tx, *arguments)
-
-    monkeypatch.setattr(mirror_db, "submit", submit_and_report)
-    monkeypatch.setattr(rebuild, "rebuild_next", assemble_slowly)
-    assert call_assembly.assemble_pending(simulated.context) == 0
-    webhooks.join(30)
-    assert open_calls_before_step[:3] == [0, 1, 1]
 
 
 def test_steps_that_store_records_are_as_large_as_their_time_allows(simulated, monkeypatch, stopped_clock):

@@ -11,7 +11,6 @@ from integration.sync import commands
 from integration.sync.plan import PLAN
 from integration.sync.reading import deletions
 from integration.sync.reading.full_sync import run_full_sync
-from integration.sync.reading.incremental_sync import run_incremental_sync
 from integration.sync.reading.page_store import store_failure
 from tests.sync.test_commands import RecordedProgress
 
@@ -252,15 +251,6 @@ def test_with_on_platform_delete_a_cdr_is_deleted_with_its_call(synced):
         "SELECT _calls.cdrs FROM _calls JOIN _legs ON _legs.call_id = _calls.id WHERE leg_id = ?", leg
     )
     assert cdrs in ([], [(0,)])
-
-
-def test_a_cdr_from_an_incremental_sync_is_not_marked_as_missing(simulated, movable_clock):
-    run_full_sync(simulated.context, CDRS)
-    played = simulated.play("plain_answered")
-    run_incremental_sync(simulated.context, CDRS)
-    movable_clock.advance(60)
-    assert run_full_sync(simulated.context, CDRS).missing == 0
-    assert set(played["cdr_ids"]) <= set(simulated.ids("cdrs"))
 
 
 def test_a_deletion_by_a_local_write_is_not_restored(synced):

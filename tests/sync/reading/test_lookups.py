@@ -7,7 +7,7 @@ from integration.core.errors import PlatformBroken, PlatformRefused
 from integration.mirror.sync_state import lookup_queue
 from integration.sync.plan import PLAN
 from integration.sync.reading import live_poll
-from integration.sync.reading.incremental_sync import refresh_recent, run_incremental_sync
+from integration.sync.reading.incremental_sync import run_incremental_sync
 from integration.sync.reading.lookups import run_due_lookups
 
 CDRS = PLAN["cdrs"]
@@ -169,12 +169,6 @@ def test_without_filters_by_list_each_leg_is_looked_up_alone(simulated, movable_
     assert set(states(simulated).values()) == {"done"}
 
 
-def test_a_clock_set_back_delays_no_lookup(simulated, movable_clock):
-    enqueue_ended_legs(simulated, 4_299_000_001)
-    movable_clock.advance(-86400)
-    assert run_due_lookups(simulated.context) == 1
-
-
 def test_a_leg_ended_by_a_poll_is_looked_up(simulated, movable_clock):
     played = simulated.control("calls", script="plain_answered", until="connected")
     for event in played["events"]:
@@ -207,24 +201,3 @@ def test_an_incremental_sync_reads_from_the_start_of_recently_ended_calls(simula
     with simulated.mirror_db.read() as connection:
         assert lookup_queue.find_recent_leg_start(connection, clock.unix()) is not None
         assert lookup_queue.find_recent_leg_start(connection, clock.unix() + 3700) is None
-
-
-def test_calls_without_a_cdr_are_listed_until_it_is_read(simulated, movable_clock):
-    played = simulated.control("calls", script="plain_answered", instant=True)
-    cdrs = {number: simulated.records("cdrs").pop(number) for number in played["cdr_ids"]}
-    for event in played["events"]:
-        if event["event_name"].startswith("call."):
-            simulated.receive(event)
-
-    def list_unresolved():
-        with simulated.mirror_db.read() as connection:
-            return lookup_queue.list_unresolved_calls(connection, 0.0)
-
-    while wait_for_next(simulated, movable_clock):
-        assert list_unresolved() == []
-        run_due_lookups(simulated.context)
-    assert list_unresolved() == [played["root_call_id"]]
-    simulated.records("cdrs").update(cdrs)
-    movable_clock.advance(60)
-    refresh_recent(simulated.context, CDRS, 2)
-    assert list_unresolved() == []

@@ -13,7 +13,7 @@ from integration.sync.plan import PLAN
 from integration.sync.reading import day_counts, full_sync
 from integration.sync.reading.collection_reader import CollectionReader, UnsupportedQuery
 from integration.sync.reading.full_sync import run_full_sync
-from integration.sync.reading.incremental_sync import refresh_recent, run_incremental_sync
+from integration.sync.reading.incremental_sync import run_incremental_sync
 from integration.sync.reading.page_store import Interrupted, Tally
 
 CDRS = PLAN["cdrs"]
@@ -87,27 +87,6 @@ def test_a_second_with_more_records_than_a_page_is_read_by_page_numbers(simulate
     monkeypatch.setattr(CollectionReader, "by_key", refuse)
     run_full_sync(simulated.context, CDRS)
     assert simulated.ids("cdrs") == sorted(simulated.records("cdrs"))
-
-
-@pytest.mark.exhaustive
-def test_an_incremental_sync_needs_no_order(unsorted):
-    run_full_sync(unsorted.context, CDRS)
-    played = unsorted.play("plain_answered")
-    late = unsorted.add_cdrs(2, calldate=clock.utc_text(clock.unix() - 86400 * 9))
-    run_incremental_sync(unsorted.context, CDRS)
-    assert {*played["cdr_ids"], *late} <= set(unsorted.ids("cdrs"))
-    assert unsorted.state("cdrs").mark == max(unsorted.records("cdrs"))
-
-
-@pytest.mark.exhaustive
-def test_a_refresh_needs_no_order(unsorted):
-    run_full_sync(unsorted.context, CDRS)
-    newest = unsorted.records("cdrs")[max(unsorted.records("cdrs"))]
-    newest["calldate"] = clock.utc_text(clock.unix() - 7200)
-    newest["labels"] = ["changed"]
-    refresh_recent(unsorted.context, CDRS, 2)
-    assert unsorted.rows("SELECT labels FROM cdrs WHERE id = ?", newest["id"]) == [('["changed"]',)]
-    assert unsorted.state("cdrs").reread_at
 
 
 @pytest.mark.parametrize("field", ["id", "calldate"])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,10 +20,9 @@ from integration.mirror.page_queries import messages
 from integration.mirror.page_queries.messages import SmsReceived
 from integration.sync.writing import text_back_sending
 from integration.workspace import opening_hours
-from tests.support.application import DEFAULTS, TestApp, running_app
-from tests.support.clock import Clock, ago
-from tests.support.fake_exchange import API_KEY, FakeExchange
-from tests.support.harness import Product, wait_for
+from tests.support.application import TestApp
+from tests.support.clock import ago
+from tests.support.fake_exchange import FakeExchange
 from tests.support.page_text import text
 from tests.support.people import BOB
 from tests.support.scripted_server import Request, Server
@@ -381,37 +379,6 @@ def test_more_texts_than_the_limit_at_once_send_none(app: TestApp) -> None:
         miss(app, number + 1, party=f"4474001232{number:02d}")
     assert run(app) == []
     assert "more than text_back.per_hour = 30 would be sent" in text(app.log_in().get(PATH))
-
-
-def test_a_text_is_not_sent_twice_after_a_kill(
-    tmp_path: Path, movable_clock: Clock, wired_platform: Server
-) -> None:
-    movable_clock.restore()
-    data_dir, answer = tmp_path / "data", threading.Event()
-    settings = {name: value for name, value in DEFAULTS.items() if not name.startswith("platform")}
-    wired_platform.routes["POST /sms"] = lambda _request, reply: answer.wait(60) and reply.json({}, 201)
-    with running_app(data_dir, platform=wired_platform) as app:
-        app.put("ddis", {"id": "1", "e164": LINE, "sms_enabled": True})
-        start_rule(app)
-        change(app, "UPDATE text_back_rules SET sending_since = ?", ago(hours=1))
-        app.event("call.missed", 1, ago(180), start_time=ago(210), src=MOBILE, final=True)
-    address = {"base_url": wired_platform.url + wired_platform.base, "api_key": API_KEY}
-    product = Product(data_dir, **address, **settings)
-    try:
-        wait_for(lambda: list_posts(wired_platform), "the text")
-        product.kill()
-        answer.set()
-        product.start()
-        checks = lambda: product.client.json("GET", "/readyz")["checks"]  # noqa: E731
-        wait_for(lambda: (checks().get("text back") or {}).get("last_ok_at"), "a run after the kill")
-    finally:
-        product.kill()
-    assert len(list_posts(wired_platform)) == 1
-    with running_app(data_dir, platform=wired_platform) as app:
-        assert decided(app) == [("claimed", "")]
-        miss(app, 2, minutes=2)
-        run(app)
-        assert decided(app)[1] == ("left out", TEXTED)
 
 
 def test_after_a_restore_or_with_an_older_database_all_rules_pause(app: TestApp, tmp_path: Path) -> None:
