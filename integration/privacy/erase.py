@@ -15,7 +15,7 @@ import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -42,13 +42,6 @@ from integration.sqlite.transaction import Transaction
 
 MAX_PASSES = 3
 """Largest number of passes. The second finds data that arrived while the first began."""
-
-
-class ErasureRefused(SwitchroomError):
-    """Refusal of an erasure.
-
-    Reasons: a legal hold, a number of the account, or a live call.
-    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,13 +137,6 @@ def list_backups(settings: Settings, found_copies: list[DataCopy]) -> list[str]:
     return names + sorted(str(path) for path in destination.glob(backup.BACKUP_NAME_PATTERN))
 
 
-@dataclass(slots=True)
-class _Copies:
-    removed: list[DataCopy] = field(default_factory=list)
-    held: list[DataCopy] = field(default_factory=list)
-    backups: list[DataCopy] = field(default_factory=list)
-
-
 class _Erasure:
     def __init__(self, context: AppContext, arguments: Arguments, progress: Progress) -> None:
         self._context, self._e164, self._progress = context, arguments["number"], progress
@@ -167,7 +153,7 @@ class _Erasure:
         refusal = find_refusal(found, self._e164, self._held_records)
         if refusal is not None:
             self._audit("erasure refused", "a number", "legal hold, or in use")
-            raise ErasureRefused(refusal)
+            raise SwitchroomError(refusal)
         erasure_id = self._begin_erasure(found)
         removed, held = found.counts, found.held
         for _ in range(MAX_PASSES):
@@ -180,29 +166,30 @@ class _Erasure:
         held |= {label: keys for label, keys in found.held.items() if len(keys) >= len(held.get(label, ()))}
         if removed_count := self._context.export_runner.remove_all():
             removed[erasures.REMOVED_EXPORTS] = removed_count
-        all_copies = self._remove_copies()
-        if all_copies.removed:
-            removed["copies of the data folder (removed)"] = len(all_copies.removed)
-        self._vacuum_databases()
+        removed_copies, held_copies, backups = self._remove_copies()
+        if removed_copies:
+            removed["copies of the data folder (removed)"] = len(removed_copies)
+        for database in self._databases:
+            self._progress(doing=f"rewriting {database.name}")
+            database.run_exclusive(_vacuum_database)
         left = found.counts
-        delivered, places = self._find_places([*all_copies.held, *all_copies.backups])
+        delivered, places = self._find_places([*held_copies, *backups])
         report = {
             "held": held,
             "possibly_left": places,
             "delivered": delivered,
-            "removed_copies": self._name(all_copies.removed),
-            "held_copies": self._name(all_copies.held),
+            "removed_copies": [copy.get_name(self._data_dir) for copy in removed_copies],
+            "held_copies": [copy.get_name(self._data_dir) for copy in held_copies],
             "backups": list_backups(
-                self._context.settings,
-                [copy for copy in all_copies.backups if copy.contains_number(self._e164)],
+                self._context.settings, [copy for copy in backups if copy.contains_number(self._e164)]
             ),
         }
         self._app_db.write(lambda tx: erasures.finish(tx, erasure_id, removed, report) if not left else None)
         outcome = f"not all of it: {left}"
         if not left:
             outcome = f"{sum(removed.values()):,} records, files and log entries"
-        if held or all_copies.held:
-            outcome += f"; {sum(map(len, held.values())) + len(all_copies.held)} kept by legal holds"
+        if held or held_copies:
+            outcome += f"; {sum(map(len, held.values())) + len(held_copies)} kept by legal holds"
         if places:
             outcome += f"; possibly left in {len(places)} places"
         self._audit("number erased", f"erasure {erasure_id}", outcome)
@@ -211,9 +198,9 @@ class _Erasure:
     def _audit(self, action: str, about: str, result: str) -> None:
         audit.record(self._app_db, self._who, action, about, result, address=self._address)
 
-    def _remove_copies(self) -> _Copies:
-        """Delete copies with the number, except backups and held copies."""
-        found = _Copies()
+    def _remove_copies(self) -> tuple[list[DataCopy], list[DataCopy], list[DataCopy]]:
+        """Delete copies with the number; return them, copies with held data, and backups, which stay."""
+        removed, held, backups = [], [], []
         sql = "SELECT path FROM media WHERE last_error = ? AND path <> ''"
         with self._context.mirror_db.read() as connection:
             erased_paths = [row[0] for row in connection.execute(sql, (retention_rules.ERASED_REASON,))]
@@ -221,15 +208,15 @@ class _Erasure:
             self._progress(doing=f"searching {copy.path.name}")
             has_erased_file = any((copy.path / path).exists() for path in erased_paths)
             if copy.is_backup:
-                found.backups.append(copy)
+                backups.append(copy)
             elif not has_erased_file and not copy.contains_number(self._e164):
                 continue
             elif copy.has_held_data(self._held_records):
-                found.held.append(copy)
+                held.append(copy)
             else:
                 copy.delete()
-                found.removed.append(copy)
-        return found
+                removed.append(copy)
+        return removed, held, backups
 
     def _find_places(self, known_copies: list[DataCopy]) -> tuple[list[str], list[str]]:
         """Return delivered exports, and other places, that possibly contain the number."""
@@ -243,9 +230,6 @@ class _Erasure:
         )
         delivered = [place for place in places if place.startswith("exports/")]
         return delivered, [place for place in places if place not in delivered]
-
-    def _name(self, found: list[DataCopy]) -> list[str]:
-        return [copy.get_name(self._data_dir) for copy in found]
 
     def _find(self, *, include_unfinished: bool = False) -> FoundData:
         """Search for the number; with `include_unfinished` also for records of an interrupted erasure."""
@@ -301,11 +285,6 @@ class _Erasure:
             )
         rebuild_due(mirror_db, context.rules)
         mirror_db.write(_optimize_search_index)
-
-    def _vacuum_databases(self) -> None:
-        for database in self._databases:
-            self._progress(doing=f"rewriting {database.name}")
-            database.run_exclusive(_vacuum_database)
 
 
 def _vacuum_database(connection: sqlite3.Connection) -> None:

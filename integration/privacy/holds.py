@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Literal
 
 from integration.access import audit
@@ -16,7 +16,6 @@ from integration.core import clock
 from integration.core.commands import COMMAND_LINE, Arguments, Progress, Result, command
 from integration.core.errors import DomainError
 from integration.mirror.privacy.held_records import HeldRecords, is_call_id
-from integration.sqlite.database import Database
 from integration.sqlite.transaction import Transaction
 
 TABLES = """
@@ -50,39 +49,6 @@ class LegalHold:
     reason: str
     who: str
     at: str
-
-
-def add(app_db: Database, kind: HoldKind, what: str, reason: str, who: str, address: str = "") -> LegalHold:
-    """Set a legal hold.
-
-    Raises DomainError without a reason, or if the hold already exists.
-    """
-    reason = " ".join(reason.split())
-    if not 0 < len(reason) <= MAX_REASON_LENGTH:
-        raise DomainError(f"Enter a reason of 1 to {MAX_REASON_LENGTH} characters for the legal hold.")
-    values = (kind, what, reason, who, clock.utc_text())
-
-    def work(tx: Transaction) -> LegalHold:
-        cursor = tx.execute(
-            "INSERT OR IGNORE INTO legal_holds (kind, what, reason, who, at) VALUES (?, ?, ?, ?, ?)", values
-        )
-        if not cursor.rowcount:
-            raise DomainError(f"{what} is already under legal hold.")
-        audit.record(tx, who, "legal hold set", f"{kind} {what}: {reason}", address=address)
-        return LegalHold(int(cursor.lastrowid or 0), *values)
-
-    return app_db.write(work)
-
-
-def release(app_db: Database, kind: HoldKind, what: str, who: str, address: str = "") -> None:
-    """Release a legal hold. Raises DomainError if there is none."""
-
-    def work(tx: Transaction) -> None:
-        if not tx.execute("DELETE FROM legal_holds WHERE kind = ? AND what = ?", (kind, what)).rowcount:
-            raise DomainError(f"{what} is not under legal hold. `switchroom hold --list` lists the holds.")
-        audit.record(tx, who, "legal hold released", f"{kind} {what}", address=address)
-
-    app_db.write(work)
 
 
 def list_all(connection: sqlite3.Connection) -> list[LegalHold]:
@@ -124,26 +90,50 @@ def parse_subject(text: str, parse_number: Callable[[str], str]) -> tuple[HoldKi
 def set_hold(context: AppContext, arguments: Arguments, _: Progress) -> Result:
     """Set a legal hold on {kind, what} for {reason}.
 
-    {who}: the actor, {address}: that of the actor's computer. Raises DomainError for an unknown call.
+    {who}: the actor, {address}: that of the actor's computer. Raises DomainError for an unknown call, without
+    a reason, and if the hold already exists.
     """
-    if arguments["kind"] == "call":
+    kind, what, reason = arguments["kind"], arguments["what"], " ".join(arguments["reason"].split())
+    who = arguments.get("who") or COMMAND_LINE
+    if kind == "call":
         with context.mirror_db.read() as connection:
-            if not is_call_id(connection, int(arguments["what"])):
+            if not is_call_id(connection, int(what)):
                 raise DomainError(
-                    f"There is no call with the id {arguments['what']}."
-                    " A telephone number begins with + or 0."
+                    f"There is no call with the id {what}. A telephone number begins with + or 0."
                 )
-    actor = (arguments.get("who") or COMMAND_LINE, arguments.get("address", ""))
-    hold = add(context.app_db, arguments["kind"], arguments["what"], arguments["reason"], *actor)
+    if not 0 < len(reason) <= MAX_REASON_LENGTH:
+        raise DomainError(f"Enter a reason of 1 to {MAX_REASON_LENGTH} characters for the legal hold.")
+
+    def work(tx: Transaction) -> None:
+        added = tx.execute(
+            "INSERT OR IGNORE INTO legal_holds (kind, what, reason, who, at) VALUES (?, ?, ?, ?, ?)",
+            (kind, what, reason, who, clock.utc_text()),
+        )
+        if not added.rowcount:
+            raise DomainError(f"{what} is already under legal hold.")
+        about = f"{kind} {what}: {reason}"
+        audit.record(tx, who, "legal hold set", about, address=arguments.get("address", ""))
+
+    context.app_db.write(work)
     refresh(context)
-    return asdict(hold)
+    return {}
 
 
 @command("hold.release")
 def release_hold(context: AppContext, arguments: Arguments, _: Progress) -> Result:
-    """Release the legal hold on {kind, what}, by the actor {who} at {address}."""
-    actor = (arguments.get("who") or COMMAND_LINE, arguments.get("address", ""))
-    release(context.app_db, arguments["kind"], arguments["what"], *actor)
+    """Release the legal hold on {kind, what}, by the actor {who} at {address}.
+
+    Raises DomainError if there is none.
+    """
+    kind, what, who = arguments["kind"], arguments["what"], arguments.get("who") or COMMAND_LINE
+
+    def work(tx: Transaction) -> None:
+        if not tx.execute("DELETE FROM legal_holds WHERE kind = ? AND what = ?", (kind, what)).rowcount:
+            raise DomainError(f"{what} is not under legal hold. `switchroom hold --list` lists the holds.")
+        about, address = f"{kind} {what}", arguments.get("address", "")
+        audit.record(tx, who, "legal hold released", about, address=address)
+
+    context.app_db.write(work)
     refresh(context)
     return {}
 

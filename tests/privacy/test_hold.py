@@ -209,7 +209,8 @@ def test_invalid_arguments_are_rejected(
 
 def test_the_page_system_shows_holds_to_administrators_only(tmp_path) -> None:
     with running_app(tmp_path / "data") as app:
-        holds.add(app.app_db, "number", f"+{THEIRS}", "claim <17>", "command line")
+        values = {"kind": "number", "what": f"+{THEIRS}", "reason": "claim <17>"}
+        holds.set_hold(app.context, values, Progress(lambda _: None, lambda: True))
         app.app_db.write(lambda tx: erasures.begin(tx, stamp(1), "command line", [b"x"], [12]))
         shown = app.log_in().get("/system").text
         assert f"+{THEIRS}" in shown

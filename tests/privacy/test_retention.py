@@ -20,6 +20,7 @@ from integration.mirror.privacy import retention_rules
 from integration.mirror.records import response_cache, subresources
 from integration.mirror.records.upsert import upsert
 from integration.mirror.sync_state import media_files
+from integration.privacy.personal_data import LABELS
 from integration.privacy.retention import RetentionJob
 from integration.sync.files import download
 from integration.sync.writing import write_log
@@ -102,7 +103,9 @@ def test_old_records_of_kinds_with_a_limit_are_deleted_and_stay_deleted(make_ret
         app.store(table, 4, NEW, late=True)
         assert app.ids(table) == [2, 3, 4], table
     entries = {entry.about.split(" before ")[0]: entry for entry in audit.list_newest(app.app_db)}
-    assert {(entries[table].who, entries[table].result) for table in tables} == {("retention", "1")}
+    assert {(entries[LABELS[table]].who, entries[LABELS[table]].result) for table in tables} == {
+        ("retention", "1")
+    }
 
 
 def test_each_kind_of_file_has_a_retention_rule() -> None:

@@ -7,7 +7,7 @@ from flask import Blueprint, request
 from integration.context import app_context
 from integration.dashboard.site import layout
 from integration.dashboard.site.guard import requires
-from integration.privacy import due_records
+from integration.privacy import retention as retention_job
 from integration.settings.model import Retention
 
 blueprint = Blueprint("privacy_retention", __name__, url_prefix="/privacy")
@@ -43,7 +43,7 @@ def index() -> str:
     is_trial = kind in LABELS and days is not None and 0 < days <= MAX_DAYS
     if is_trial:
         retention = Retention.model_validate({f"{kind}_days": days})
-    counts = due_records.count_all(app_context(), retention, READ_SECONDS)
+    counts = retention_job.count_all(app_context(), retention, READ_SECONDS)
     return layout.render_page(
         "privacy",
         "privacy_retention.html",

@@ -12,6 +12,7 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 from integration.catalogue import RESOURCES, TRANSCRIPT_FIELDS
@@ -111,79 +112,56 @@ def install_gates(
 
     The gate of files also refuses files of erased records. Call this function once, before the first write.
     """
-    mirror_db.gates["media"] = _FileGate(mirror_db, limits, held_records, erasure_gate)
+    mirror_db.gates["media"] = partial(_check_file, mirror_db, limits, held_records, erasure_gate)
     mirror_db.gates["deletions"] = held_records.filter_deletion
     for table, resource in _RESOURCES_BY_TABLE.items():
         if limits.for_table(table) or (table in TRANSCRIPT_FIELDS and limits.for_kind("transcripts")):
-            mirror_db.gates[table] = _RecordGate(resource, limits, held_records)
+            mirror_db.gates[table] = partial(_filter_record, resource, limits, held_records)
     if limits.for_table("chats"):
-        mirror_db.gates["_below"] = _MessageGate(limits, held_records)
+        mirror_db.gates["_below"] = partial(_filter_messages, limits, held_records)
 
 
-class _FileGate:
-    """Gate of files.
-
-    Returns why a file must not be stored (`last_error` of its row), or None.
-    """
-
-    def __init__(
-        self,
-        mirror_db: Database,
-        limits: RetentionLimits,
-        held_records: HeldRecords,
-        erasure_gate: ErasureGate,
-    ) -> None:
-        self._mirror_db, self._limits, self._held_records, self._erasure_gate = (
-            mirror_db,
-            limits,
-            held_records,
-            erasure_gate,
-        )
-
-    def __call__(self, file: tuple[MediaKind, int, str]) -> str | None:
-        kind, record_id, path = file
-        with self._mirror_db.read() as connection:
-            if self._erasure_gate.is_file_erased(connection, kind, record_id):
-                return ERASED_REASON
-            limit = self._limits.for_kind(FILE_KINDS[kind])
-            if limit is None or not _get_first_path(kind) <= path < _get_end_path(kind, limit):
-                return None
-            return (
-                None
-                if self._held_records.is_row_held(connection, media_files.get_record_table(kind), record_id)
-                else EXPIRED_REASON
-            )
-
-
-class _RecordGate:
-    """Gate of a table: drops expired records and removes expired texts."""
-
-    def __init__(self, resource: Resource, limits: RetentionLimits, held_records: HeldRecords) -> None:
-        self._table, self._date, self._limits = resource.table, resource.date or "", limits
-        self._held_records = held_records
-
-    def __call__(self, record: JsonRecord) -> JsonRecord | None:
-        date = record.values.get(self._date)
-        if self._held_records.is_record_held(record):
-            return record
-        if is_before(date, self._limits.for_table(self._table)):
+def _check_file(
+    mirror_db: Database,
+    limits: RetentionLimits,
+    held_records: HeldRecords,
+    erasure_gate: ErasureGate,
+    file: tuple[MediaKind, int, str],
+) -> str | None:
+    """Return why a file must not be stored (`last_error` of its row), or None."""
+    kind, record_id, path = file
+    with mirror_db.read() as connection:
+        if erasure_gate.is_file_erased(connection, kind, record_id):
+            return ERASED_REASON
+        limit = limits.for_kind(FILE_KINDS[kind])
+        if limit is None or not _get_first_path(kind) <= path < _get_end_path(kind, limit):
             return None
-        if self._table in TRANSCRIPT_FIELDS and is_before(date, self._limits.for_kind("transcripts")):
-            return _clear_fields(record, TRANSCRIPT_FIELDS[self._table])
+        is_held = held_records.is_row_held(connection, media_files.get_record_table(kind), record_id)
+        return None if is_held else EXPIRED_REASON
+
+
+def _filter_record(
+    resource: Resource, limits: RetentionLimits, held_records: HeldRecords, record: JsonRecord
+) -> JsonRecord | None:
+    """Drop an expired record, and remove expired texts."""
+    table, date = resource.table, record.values.get(resource.date or "")
+    if held_records.is_record_held(record):
         return record
+    if is_before(date, limits.for_table(table)):
+        return None
+    if table in TRANSCRIPT_FIELDS and is_before(date, limits.for_kind("transcripts")):
+        return _clear_fields(record, TRANSCRIPT_FIELDS[table])
+    return record
 
 
-class _MessageGate:
-    """Gate of subresources: removes expired chat messages."""
-
-    def __init__(self, limits: RetentionLimits, held_records: HeldRecords) -> None:
-        self._limits, self._held_records = limits, held_records
-
-    def __call__(self, entry: tuple[str, int, str | None]) -> str | None:
-        collection, _, doc = entry
-        if collection != "users" or doc is None:
-            return doc
-        return _remove_old_messages(doc, self._limits.for_table("chats"), self._held_records)
+def _filter_messages(
+    limits: RetentionLimits, held_records: HeldRecords, entry: tuple[str, int, str | None]
+) -> str | None:
+    """Remove expired chat messages from a subresource."""
+    collection, _, doc = entry
+    if collection != "users" or doc is None:
+        return doc
+    return _remove_old_messages(doc, limits.for_table("chats"), held_records)
 
 
 def _clear_fields(record: JsonRecord, field_names: Sequence[str]) -> JsonRecord:
@@ -201,13 +179,8 @@ def _clear_fields(record: JsonRecord, field_names: Sequence[str]) -> JsonRecord:
 
 def find_old_texts(connection: sqlite3.Connection, table: str, limit: str) -> list[int]:
     """Return the ids of records dated before `limit` that have texts."""
-    date = _RESOURCES_BY_TABLE[table].date
     has_text = " OR ".join(f"{name} IS NOT NULL" for name in TRANSCRIPT_FIELDS[table])
-    rows = connection.execute(
-        f'SELECT id, "{date}" FROM {table} WHERE "{date}" >= ? AND "{date}" < ? AND ({has_text})',
-        (OLDEST_VALID_DATE, limit),
-    )
-    return [key for key, dated_at in rows if is_before(dated_at, limit)]
+    return _find_old(connection, table, limit, f"({has_text})")
 
 
 def clear_texts(tx: Transaction, keys: Sequence[int], table: str) -> None:
@@ -268,15 +241,17 @@ def find_old_rows(connection: sqlite3.Connection, table: str, limit: str) -> lis
 
     A CDR is kept as long as its call, which can end after `limit`.
     """
-    date = _RESOURCES_BY_TABLE[table].date
-    call_condition = (
-        " AND NOT EXISTS (SELECT 1 FROM _legs AS l JOIN _calls AS c ON c.id = l.call_id"
-        " WHERE l.leg_id = cdrs.live_id AND (c.state <> 'ended' OR coalesce(c.ended_at, c.started_at) >= ?2))"
-        if table == "cdrs"
-        else ""
+    has_later_call = (
+        "EXISTS (SELECT 1 FROM _legs AS l JOIN _calls AS c ON c.id = l.call_id WHERE l.leg_id = cdrs.live_id"
+        " AND (c.state <> 'ended' OR coalesce(c.ended_at, c.started_at) >= ?2))"
     )
+    return _find_old(connection, table, limit, f"NOT {has_later_call}" if table == "cdrs" else "1")
+
+
+def _find_old(connection: sqlite3.Connection, table: str, limit: str, condition: str) -> list[int]:
+    date = _RESOURCES_BY_TABLE[table].date
     rows = connection.execute(
-        f'SELECT id, "{date}" FROM {table} WHERE "{date}" >= ?1 AND "{date}" < ?2{call_condition}',
+        f'SELECT id, "{date}" FROM {table} WHERE "{date}" >= ?1 AND "{date}" < ?2 AND {condition}',
         (OLDEST_VALID_DATE, limit),
     )
     return [key for key, dated_at in rows if is_before(dated_at, limit)]
@@ -297,21 +272,20 @@ def remove_related_rows(tx: Transaction, table: str, limit: str, held_records: H
 
     These are rejected records, counts by day and SMS events, unless under legal hold.
     """
-    flagged_rows = tx.execute(
-        "SELECT id, doc FROM _flagged WHERE table_name = ? AND at < ?", (table, limit)
-    ).fetchall()
-    expired_ids = [row["id"] for row in flagged_rows if not held_records.is_text_held(row["doc"])]
-    tx.execute(f"DELETE FROM _flagged WHERE id {_IN_JSON_LIST}", (id_list(expired_ids),))
+    _delete_unheld(tx, held_records, f"_flagged WHERE table_name = '{table}' AND at < ?", limit)
     tx.execute(
         "DELETE FROM _coverage WHERE collection = ? AND day < ? AND day <> '*'",
         (_RESOURCES_BY_TABLE[table].collection, limit[:10]),
     )
     if table == "sms":
-        event_rows = tx.execute(
-            "SELECT rowid AS number, doc FROM _sms_events WHERE at < ?", (limit,)
-        ).fetchall()
-        expired_ids = [row["number"] for row in event_rows if not held_records.is_text_held(row["doc"])]
-        tx.execute(f"DELETE FROM _sms_events WHERE rowid {_IN_JSON_LIST}", (id_list(expired_ids),))
+        _delete_unheld(tx, held_records, "_sms_events WHERE at < ?", limit)
+
+
+def _delete_unheld(tx: Transaction, held_records: HeldRecords, rows_sql: str, limit: str) -> None:
+    """Delete rows with a column `doc`, unless it contains a held number."""
+    rows = tx.execute(f"SELECT rowid, doc FROM {rows_sql}", (limit,)).fetchall()
+    expired_ids = id_list([row[0] for row in rows if not held_records.is_text_held(row[1])])
+    tx.execute(f"DELETE FROM {rows_sql} AND rowid {_IN_JSON_LIST}", (limit, expired_ids))
 
 
 def find_users_with_old_messages(
@@ -367,7 +341,7 @@ def _delete_rows(tx: Transaction, table: str, keys: Sequence[int]) -> None:
         (resource.collection, keys_json),
     )
     for kind in FILE_KINDS:
-        if media_files.get_platform_record_path(kind, 0).split("/")[1] == table:
+        if media_files.get_record_table(kind) == table:
             tx.execute(
                 f"DELETE FROM media WHERE kind = ? AND state <> 'have' AND record_id {_IN_JSON_LIST}",
                 (kind, keys_json),
