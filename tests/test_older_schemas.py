@@ -24,6 +24,7 @@ DROPPED = {
     "_calls_search_due",
     "callback_position",
     "_cdr_months",
+    "_checks",
     "_cdr_user_months",
     "dismissals",
     "hidden_columns",
@@ -160,6 +161,24 @@ def test_legs_that_were_due_before_are_due(tmp_path: Path) -> None:
     OPENERS["mirror"](path).close()
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("SELECT derived, low, high FROM _due").fetchall() == [("legs", 3, 9)]
+
+
+def test_checks_of_files_are_kept(tmp_path: Path) -> None:
+    path = tmp_path / "mirror.db"
+    make_older(path, "0.1.0")
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript("""
+            INSERT INTO media (kind, record_id, path, state, updated_at) VALUES
+                ('fax', 1, '', 'have', '2026-01-01'), ('fax', 2, '', 'have', '2026-01-02');
+            UPDATE _checks SET checked_at = '2026-02-01', found_at = '2026-02-01', finding = 'is missing'
+                WHERE record_id = 1;
+            DELETE FROM _checks WHERE record_id = 2;
+        """)
+    OPENERS["mirror"](path).close()
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("SELECT record_id, checked_at, finding FROM media").fetchall() == [
+            (1, "2026-02-01", "is missing"), (2, "2026-01-02", None),
+        ]  # fmt: skip
 
 
 def test_ids_of_merged_calls_are_kept(tmp_path: Path) -> None:

@@ -49,15 +49,6 @@ CREATE TABLE _changes (
     topic TEXT NOT NULL, key TEXT NOT NULL, data TEXT NOT NULL
 ) STRICT;
 
-CREATE TABLE _checks (
-    kind TEXT NOT NULL,
-    record_id INTEGER NOT NULL,
-    checked_at TEXT NOT NULL,
-    found_at TEXT,
-    finding TEXT,
-    PRIMARY KEY (kind, record_id)
-) STRICT, WITHOUT ROWID;
-
 CREATE TABLE _contact_numbers (
     e164 TEXT NOT NULL, contact_id INTEGER NOT NULL, name TEXT NOT NULL, PRIMARY KEY (e164, contact_id)
 ) STRICT, WITHOUT ROWID;
@@ -654,6 +645,9 @@ CREATE TABLE media (
     last_error TEXT,
     next_try_at REAL,
     updated_at TEXT NOT NULL,
+    checked_at TEXT,
+    found_at TEXT,
+    finding TEXT,
     PRIMARY KEY (kind, record_id)
 ) STRICT, WITHOUT ROWID;
 
@@ -1105,10 +1099,6 @@ CREATE INDEX _calls_started ON _calls (started_at);
 
 CREATE INDEX _calls_with_voicemail ON _calls (started_at) WHERE voicemails > 0;
 
-CREATE INDEX _checks_checked ON _checks (checked_at);
-
-CREATE INDEX _checks_found ON _checks (found_at) WHERE finding IS NOT NULL;
-
 CREATE INDEX _contact_numbers_contact ON _contact_numbers (contact_id);
 
 CREATE INDEX _coverage_gaps ON _coverage (collection, day) WHERE total <> ours;
@@ -1187,7 +1177,11 @@ CREATE INDEX cdrs_user_time ON cdrs (user_id, calldate, _missing_since);
 CREATE UNIQUE INDEX "idx__sqlite_migrations_migration_set_name"
     ON "_sqlite_migrations" ("migration_set", "name");
 
+CREATE INDEX media_checked ON media (checked_at) WHERE state = 'have';
+
 CREATE INDEX media_due ON media (kind, next_try_at) WHERE state IN ('wanted', 'failed');
+
+CREATE INDEX media_found ON media (found_at) WHERE finding IS NOT NULL;
 
 CREATE INDEX media_wanted ON media (kind, record_id) WHERE state IN ('wanted', 'failed');
 
@@ -1465,12 +1459,6 @@ SELECT b.key * 65536 + e.key AS rowid, b.key * 65536 + e.key AS _n, b.key AS cdr
     b.read_at AS _last_seen, 'sync' AS _source, r._missing_since
 FROM cdrs AS r JOIN _below AS b ON b.collection = 'cdrs' AND b.key = r.id AND b.name = 'notes'
     JOIN json_each(CASE WHEN b.doc LIKE '{%' THEN '[' || b.doc || ']' ELSE b.doc END) AS e;
-
-CREATE TRIGGER media_read_insert AFTER INSERT ON media
- WHEN NEW.state = 'have' BEGIN INSERT INTO _checks (kind, record_id, checked_at) SELECT NEW.kind, NEW.record_id, NEW.updated_at WHERE NOT EXISTS (SELECT 1 FROM _checks WHERE kind = NEW.kind AND record_id = NEW.record_id); UPDATE _checks SET checked_at = NEW.updated_at WHERE kind = NEW.kind AND record_id = NEW.record_id AND checked_at < NEW.updated_at; END;
-
-CREATE TRIGGER media_read_update AFTER UPDATE OF state, updated_at ON media
- WHEN NEW.state = 'have' BEGIN INSERT INTO _checks (kind, record_id, checked_at) SELECT NEW.kind, NEW.record_id, NEW.updated_at WHERE NOT EXISTS (SELECT 1 FROM _checks WHERE kind = NEW.kind AND record_id = NEW.record_id); UPDATE _checks SET checked_at = NEW.updated_at WHERE kind = NEW.kind AND record_id = NEW.record_id AND checked_at < NEW.updated_at; END;
 
 CREATE TRIGGER media_tally_delete AFTER DELETE ON media BEGIN INSERT INTO _media_tally SELECT OLD.kind, OLD.state, 0, 0 WHERE NOT EXISTS (SELECT 1 FROM _media_tally WHERE kind = OLD.kind AND state = OLD.state); UPDATE _media_tally SET files = files - 1, bytes = bytes - coalesce(OLD.size, 0) WHERE kind = OLD.kind AND state = OLD.state; END;
 

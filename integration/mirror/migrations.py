@@ -9,12 +9,9 @@ import logging
 from collections.abc import Mapping
 
 from integration.catalogue import RESOURCES
-from integration.catalogue.shapes import Resource
 from integration.core import clock
-from integration.core.json_records import read_record
 from integration.mirror.calls.schema import MERGED_CALLS
 from integration.mirror.derived import due
-from integration.mirror.records import item_forms
 from integration.mirror.records.rows import quote_identifier
 from integration.sqlite.migrations import Step
 from integration.sqlite.schema import Schema, execute_script, read_columns
@@ -117,6 +114,21 @@ def _drop_call_ids(schema: Schema) -> None:
         schema.execute("DROP TABLE _call_ids")
 
 
+def _merge_checks(schema: Schema) -> None:
+    """Move the checks of files into their rows of `media`."""
+    _add_columns("media", "checked_at TEXT", "found_at TEXT", "finding TEXT")(schema)
+    if "_checks" in schema.table_names():
+        for name in ("media_read_insert", "media_read_update"):
+            schema.execute(f"DROP TRIGGER IF EXISTS {name}")
+        schema.execute("UPDATE media SET checked_at = updated_at WHERE state = 'have'")
+        schema.execute(
+            "UPDATE media SET checked_at = max(c.checked_at, updated_at), found_at = c.found_at,"
+            " finding = c.finding FROM _checks AS c"
+            " WHERE (c.kind, c.record_id) = (media.kind, media.record_id)"
+        )
+        schema.execute("DROP TABLE _checks")
+
+
 def _drop_column(schema: Schema, table: str, name: str) -> None:
     schema.execute(f"ALTER TABLE {quote_identifier(table)} DROP COLUMN {quote_identifier(name)}")
 
@@ -134,38 +146,16 @@ def _add_columns(table: str, *columns: str) -> Step:
 
 
 def _remove_outdated_items(schema: Schema) -> None:
-    """Clear `_item` that duplicates or contradicts the list form.
+    """Clear `_item`. Version 0.1.0 kept the first response of a record's own path.
 
-    Earlier versions kept the first response of a record's own path. Every record is then read once more.
+    Every record is then read once more.
     """
-    execute_script(schema, item_forms.TABLES)
     columns_by_table = read_columns(schema)
     for resource in RESOURCES:
-        if resource.key is not None and "_item" in columns_by_table.get(resource.table, ()):
-            _remove_outdated_items_of(schema, resource, resource.key)
+        if "_item" in columns_by_table.get(resource.table, ()):
+            schema.execute(f"UPDATE {quote_identifier(resource.table)} SET _item = NULL")
     if "_walks" in columns_by_table:
         schema.execute("UPDATE _walks SET items_at = NULL")
-
-
-def _remove_outdated_items_of(schema: Schema, resource: Resource, key_name: str) -> None:
-    table, key_column = quote_identifier(resource.table), quote_identifier(key_name)
-    rows = schema.execute(
-        f"SELECT {key_column}, _doc, _item, _source, _first_seen FROM {table} WHERE _item IS NOT NULL"
-    ).fetchall()
-    for key, doc, item, source, first_seen in rows:
-        list_form, item_form = read_record(doc), read_record(item)
-        adds_fields = not item_form.values.keys() <= list_form.values.keys()
-        is_current = adds_fields and all(
-            item_form.values.get(name, value) == value for name, value in list_form.values.items()
-        )
-        if not is_current:
-            schema.execute(f"UPDATE {table} SET _item = NULL WHERE {key_column} = ?", (key,))
-        # A row that a sync did not write can have the item form in `_doc`.
-        is_verdict_known = adds_fields or source == "sync"
-        schema.execute(
-            "INSERT OR REPLACE INTO _item_forms (table_name, key, adds_fields, read_at) VALUES (?, ?, ?, ?)",
-            (resource.table, key, adds_fields if is_verdict_known else None, first_seen),
-        )
 
 
 MIGRATIONS: Mapping[str, Step] = {
@@ -194,5 +184,6 @@ MIGRATIONS: Mapping[str, Step] = {
     "one index of callers and groups": _drop_former_indexes,
     "calls of the past": _add_columns("_calls", "is_past INTEGER NOT NULL DEFAULT 0"),
     "no table of ids of calls": _drop_call_ids,
+    "checks of files in their rows": _merge_checks,
 }  # fmt: skip
 """Steps by name, in order. The next start of an older file runs those that it does not record."""

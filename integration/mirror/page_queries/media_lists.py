@@ -195,9 +195,8 @@ def count_files(
         # A download counts as a check, so a later check is one that read the file again.
         f"SELECT {source.item} AS item, f.state IS 'have' AS present,"
         " f.state IS 'gone' AND f.last_error IN (SELECT value FROM json_each(:reasons)) AS removed,"
-        " CASE WHEN f.state = 'have' AND k.checked_at > f.updated_at THEN k.checked_at END AS read_at"
-        f" FROM {source.tables} LEFT JOIN _checks k ON k.kind = f.kind AND k.record_id = f.record_id"
-        f" WHERE {where}) GROUP BY item)",
+        " CASE WHEN f.state = 'have' AND f.checked_at > f.updated_at THEN f.checked_at END AS read_at"
+        f" FROM {source.tables} WHERE {where}) GROUP BY item)",
         {**values, "reasons": json.dumps(removal_reasons)},
     ).fetchone()
     return FileCounts(*row)

@@ -26,24 +26,21 @@ CREATE TABLE IF NOT EXISTS media (
     last_error TEXT,
     next_try_at REAL,
     updated_at TEXT NOT NULL,
+    checked_at TEXT,
+    found_at TEXT,
+    finding TEXT,
     PRIMARY KEY (kind, record_id)
 ) STRICT, WITHOUT ROWID;
 -- serves the downloads: pending files, newest record first
 CREATE INDEX IF NOT EXISTS media_wanted ON media (kind, record_id) WHERE state IN ('wanted', 'failed');
 -- serves the scheduler: when the next download is due
 CREATE INDEX IF NOT EXISTS media_due ON media (kind, next_try_at) WHERE state IN ('wanted', 'failed');
-CREATE TABLE IF NOT EXISTS _checks (
-    kind TEXT NOT NULL,
-    record_id INTEGER NOT NULL,
-    checked_at TEXT NOT NULL,
-    found_at TEXT,
-    finding TEXT,
-    PRIMARY KEY (kind, record_id)
-) STRICT, WITHOUT ROWID;
+-- serves the order of the scrub: the file that was read longest ago
+CREATE INDEX IF NOT EXISTS media_checked ON media (checked_at) WHERE state = 'have';
 -- serves the System page: files that were damaged
-CREATE INDEX IF NOT EXISTS _checks_found ON _checks (found_at) WHERE finding IS NOT NULL;
+CREATE INDEX IF NOT EXISTS media_found ON media (found_at) WHERE finding IS NOT NULL;
 """
-"""SQL script. scrub_log.py reads and writes `_checks`."""
+"""SQL script. `checked_at`: last download or check. `found_at`, `finding`: last damage (scrub_log.py)."""
 
 FILE_STATE_LABELS = {"have": "Saved", "wanted": "Queued", "failed": "Failed", "gone": "Deleted"}
 """Words for the column `state`."""
@@ -58,12 +55,6 @@ def _build_tally_update(row: str, sign: str) -> str:
     )
 
 
-_RECORD_READ_SQL = (
-    "INSERT INTO _checks (kind, record_id, checked_at) SELECT NEW.kind, NEW.record_id, NEW.updated_at"
-    " WHERE NOT EXISTS (SELECT 1 FROM _checks WHERE kind = NEW.kind AND record_id = NEW.record_id);"
-    " UPDATE _checks SET checked_at = NEW.updated_at WHERE kind = NEW.kind AND record_id = NEW.record_id"
-    " AND checked_at < NEW.updated_at;"
-)
 _ADD_NEW = _build_tally_update("NEW", "+")
 _SUBTRACT_OLD = _build_tally_update("OLD", "-")
 
@@ -73,17 +64,6 @@ CREATE TABLE IF NOT EXISTS _media_tally (
     kind TEXT NOT NULL, state TEXT NOT NULL, files INTEGER NOT NULL, bytes INTEGER NOT NULL,
     PRIMARY KEY (kind, state)
 ) STRICT, WITHOUT ROWID;
-INSERT INTO _media_tally SELECT kind, state, count(*), coalesce(sum(size), 0) FROM media
- WHERE NOT EXISTS (SELECT 1 FROM _media_tally) GROUP BY kind, state;
--- serves the order of the scrub: the file that was read longest ago. A download counts as a read
-CREATE INDEX IF NOT EXISTS _checks_checked ON _checks (checked_at);
-INSERT INTO _checks (kind, record_id, checked_at) SELECT kind, record_id, updated_at FROM media AS m
- WHERE state = 'have' AND NOT EXISTS (SELECT 1 FROM sqlite_schema WHERE name = 'media_read_insert')
-   AND NOT EXISTS (SELECT 1 FROM _checks AS c WHERE c.kind = m.kind AND c.record_id = m.record_id);
-CREATE TRIGGER IF NOT EXISTS media_read_insert AFTER INSERT ON media
- WHEN NEW.state = 'have' BEGIN {_RECORD_READ_SQL} END;
-CREATE TRIGGER IF NOT EXISTS media_read_update AFTER UPDATE OF state, updated_at ON media
- WHEN NEW.state = 'have' BEGIN {_RECORD_READ_SQL} END;
 CREATE TRIGGER IF NOT EXISTS media_tally_insert AFTER INSERT ON media BEGIN {_ADD_NEW} END;
 CREATE TRIGGER IF NOT EXISTS media_tally_delete AFTER DELETE ON media BEGIN {_SUBTRACT_OLD} END;
 CREATE TRIGGER IF NOT EXISTS media_tally_update AFTER UPDATE OF kind, state, size ON media BEGIN
@@ -315,11 +295,11 @@ def next_at(connection: sqlite3.Connection, kinds: Iterable[MediaKind] = AUTOMAT
 def mark_present(tx: Transaction, file: MediaFile, size: int, sha256: str, doubt: str | None = None) -> None:
     """Record a complete file, and a `doubt` about it in `last_error`."""
     tx.execute(
-        "INSERT INTO media (kind, record_id, path, size, sha256, state, tries, last_error, updated_at) "
-        "VALUES (?, ?, ?, ?, ?, 'have', ?, ?, ?) ON CONFLICT (kind, record_id) DO UPDATE SET "
-        "path = excluded.path, size = excluded.size, sha256 = excluded.sha256, state = 'have', "
-        "tries = excluded.tries, last_error = excluded.last_error, next_try_at = NULL, "
-        "updated_at = excluded.updated_at",
+        "INSERT INTO media (kind, record_id, path, size, sha256, state, tries, last_error, updated_at,"
+        " checked_at) VALUES (?1, ?2, ?3, ?4, ?5, 'have', ?6, ?7, ?8, ?8) ON CONFLICT (kind, record_id)"
+        " DO UPDATE SET path = excluded.path, size = excluded.size, sha256 = excluded.sha256, state = 'have',"
+        " tries = excluded.tries, last_error = excluded.last_error, next_try_at = NULL,"
+        " updated_at = excluded.updated_at, checked_at = excluded.checked_at",
         (file.kind, file.record_id, file.path, size, sha256, file.tries + 1, doubt, clock.utc_text()),
     )
     tx.announce("media", f"{file.kind}/{file.record_id}", {"state": "have"})

@@ -14,9 +14,6 @@ from integration.core import clock
 from integration.mirror.sync_state.media_files import count_by_state
 from integration.sqlite.transaction import Transaction
 
-_LAST_READ_AT = "coalesce(max(_checks.checked_at, media.updated_at), media.updated_at)"
-"""SQL of a file's last read: its download or a check."""
-
 
 @dataclass(frozen=True, slots=True)
 class ArchivedFile:
@@ -65,28 +62,14 @@ def iterate_files(connection: sqlite3.Connection) -> Iterator[ArchivedFile]:
 
 def due(connection: sqlite3.Connection, before: str, limit: int) -> list[ArchivedFile]:
     """Return files last read before `before` (UTC text), oldest read first."""
-    return list(
-        _select(
-            connection,
-            "LEFT JOIN _checks ON _checks.kind = media.kind AND _checks.record_id = media.record_id"
-            f" WHERE media.state = 'have' AND {_LAST_READ_AT} < ? ORDER BY {_LAST_READ_AT} LIMIT ?",
-            before,
-            limit,
-        )
-    )
+    clauses = "WHERE state = 'have' AND checked_at < ? ORDER BY checked_at LIMIT ?"
+    return list(_select(connection, clauses, before, limit))
 
 
 def list_after(connection: sqlite3.Connection, kind: str, record_id: int, limit: int) -> list[ArchivedFile]:
     """Return files in the order of (kind, record_id), after the given file."""
-    return list(
-        _select(
-            connection,
-            "WHERE state = 'have' AND (kind, record_id) > (?, ?) ORDER BY kind, record_id LIMIT ?",
-            kind,
-            record_id,
-            limit,
-        )
-    )
+    clauses = "WHERE state = 'have' AND (kind, record_id) > (?, ?) ORDER BY kind, record_id LIMIT ?"
+    return list(_select(connection, clauses, kind, record_id, limit))
 
 
 def is_unchanged(connection: sqlite3.Connection, file: ArchivedFile) -> bool:
@@ -109,18 +92,15 @@ def sample_missing_files(connection: sqlite3.Connection, limit: int) -> list[Arc
 
 
 def _select(connection: sqlite3.Connection, clauses: str, *values: object) -> Iterator[ArchivedFile]:
-    rows = connection.execute(
-        f"SELECT media.kind, media.record_id, media.path, media.size, media.sha256 FROM media {clauses}",
-        values,
-    )
+    rows = connection.execute(f"SELECT kind, record_id, path, size, sha256 FROM media {clauses}", values)
     return (ArchivedFile(*row) for row in rows)
 
 
 def mark_restored(tx: Transaction, file: ArchivedFile) -> None:
     """Record that the file with the stored sha256 is in the archive."""
     tx.execute(
-        "UPDATE media SET state = 'have', last_error = NULL, next_try_at = NULL, updated_at = ? "
-        "WHERE kind = ? AND record_id = ? AND state <> 'have' AND sha256 = ?",
+        "UPDATE media SET state = 'have', last_error = NULL, next_try_at = NULL, updated_at = ?1,"
+        " checked_at = ?1 WHERE kind = ?2 AND record_id = ?3 AND state <> 'have' AND sha256 = ?4",
         (clock.utc_text(), file.kind, file.record_id, file.sha256),
     )
     tx.announce("media", f"{file.kind}/{file.record_id}", {"state": "have"})
@@ -129,9 +109,8 @@ def mark_restored(tx: Transaction, file: ArchivedFile) -> None:
 def mark_intact(tx: Transaction, files: Sequence[ArchivedFile]) -> None:
     """Record that these files equal their downloads."""
     tx.executemany(
-        "INSERT INTO _checks (kind, record_id, checked_at) VALUES (?, ?, ?) "
-        "ON CONFLICT (kind, record_id) DO UPDATE SET checked_at = excluded.checked_at",
-        [(file.kind, file.record_id, clock.utc_text()) for file in files],
+        "UPDATE media SET checked_at = ? WHERE kind = ? AND record_id = ?",
+        [(clock.utc_text(), file.kind, file.record_id) for file in files],
     )
 
 
@@ -141,10 +120,11 @@ def mark_damaged(tx: Transaction, file: ArchivedFile, finding: str) -> bool:
     Returns False, without a change, if the row of `media` has changed since `file` was read.
     """
     updated_rows = tx.execute(
-        "UPDATE media SET state = 'wanted', tries = 0, last_error = ?, next_try_at = ?, updated_at = ? "
-        "WHERE kind = ? AND record_id = ? AND state = 'have' AND path = ? AND sha256 IS ?",
+        "UPDATE media SET state = 'wanted', tries = 0, last_error = 'the file ' || ?1, finding = ?1,"
+        " next_try_at = ?2, updated_at = ?3, checked_at = ?3, found_at = ?3"
+        " WHERE kind = ?4 AND record_id = ?5 AND state = 'have' AND path = ?6 AND sha256 IS ?7",
         (
-            f"the file {finding}",
+            finding,
             clock.unix(),
             clock.utc_text(),
             file.kind,
@@ -155,11 +135,6 @@ def mark_damaged(tx: Transaction, file: ArchivedFile, finding: str) -> bool:
     ).rowcount
     if not updated_rows:
         return False
-    tx.execute(
-        "INSERT INTO _checks VALUES (?, ?, ?, ?, ?) ON CONFLICT (kind, record_id) DO UPDATE SET "
-        "checked_at = excluded.checked_at, found_at = excluded.found_at, finding = excluded.finding",
-        (file.kind, file.record_id, clock.utc_text(), clock.utc_text(), finding),
-    )
     tx.announce("media", f"{file.kind}/{file.record_id}", {"state": "wanted"})
     return True
 
@@ -167,17 +142,10 @@ def mark_damaged(tx: Transaction, file: ArchivedFile, finding: str) -> bool:
 def get_archive_state(connection: sqlite3.Connection, limit: int = 10) -> ArchiveState:
     """Return the state of the archive, with at most `limit` damaged files."""
     file_count = sum(count for (_, state), count in count_by_state(connection, ()).items() if state == "have")
-    oldest_row = connection.execute(
-        # CROSS JOIN makes SQLite use the index by time. Otherwise it reads hundreds of thousands of rows.
-        "SELECT checked_at FROM _checks CROSS JOIN media ON media.kind = _checks.kind"
-        " AND media.record_id = _checks.record_id WHERE media.state = 'have' ORDER BY checked_at LIMIT 1"
-    ).fetchone()
+    (oldest,) = connection.execute("SELECT min(checked_at) FROM media WHERE state = 'have'").fetchone()
     rows = connection.execute(
-        "SELECT _checks.kind, _checks.record_id, path, finding, found_at, state FROM _checks "
-        "JOIN media ON media.kind = _checks.kind AND media.record_id = _checks.record_id "
-        "WHERE finding IS NOT NULL ORDER BY found_at DESC LIMIT ?",
+        "SELECT kind, record_id, path, finding, found_at, state FROM media"
+        " WHERE finding IS NOT NULL ORDER BY found_at DESC LIMIT ?",
         (limit,),
     )
-    return ArchiveState(
-        file_count, oldest_row[0] if oldest_row else None, [DamagedFile(*row) for row in rows]
-    )
+    return ArchiveState(file_count, oldest, [DamagedFile(*row) for row in rows])
