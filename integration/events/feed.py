@@ -17,7 +17,7 @@ from integration.access.visibility import UNLIMITED
 from integration.core import clock
 from integration.core.errors import SwitchroomError
 from integration.core.ids import as_id, id_list
-from integration.mirror.page_queries import live
+from integration.mirror.page_queries import history
 from integration.mirror.page_queries.changed_calls import find_last_change, list_changed
 from integration.mirror.records import change_log
 from integration.sqlite.transaction import Change
@@ -286,8 +286,8 @@ def _find_visible_ids(
         set[int]().union(*(ids[kind] for kind in group))
         for group in (CALL_KINDS, MESSAGE_KINDS, CALLBACK_KINDS)
     )
-    owners = live.find_owners(mirror, list(call_ids))
-    calls = {call_id for call_id, user_id in owners.items() if viewer.can_see_call(user_id)}
+    found = history.find_all(mirror, call_ids)
+    calls = {call_id for call_id, call in found.items() if viewer.can_see_call(call["user_id"])}
     if user_scope is not None:
         rows = mirror.execute(
             "SELECT id FROM sms WHERE user_id = ? AND id IN (SELECT value FROM json_each(?))",

@@ -12,7 +12,7 @@ from typing import Any
 
 from integration.core.ids import id_list
 from integration.events.feed import CALL_KINDS, GAP, MESSAGE_KINDS, Event
-from integration.mirror.page_queries import call_detail
+from integration.mirror.page_queries import call_detail, history
 from integration.workspace import call_labels, callbacks
 
 Json = dict[str, Any]
@@ -48,14 +48,14 @@ def build_payloads(
     message_ids = [event.key for event in events if event.kind in MESSAGE_KINDS]
     calls = {call["id"]: call for call in load_calls(mirror, app, call_ids)}
     recordings = call_detail.list_recordings(mirror, list(calls))
-    present_ids = call_detail.find_present_ids(mirror, [id_ for id_ in call_ids if id_ not in calls])
+    merged = history.find_all(mirror, [id_ for id_ in call_ids if id_ not in calls])
     messages = {row["id"]: dict(row) for row in _load_messages(mirror, message_ids)}
 
     def describe_call(event: Event) -> Json:
         if event.is_removed:
             return {"id": event.key, "merged_into": event.merged_into}
         if event.key not in calls:
-            return {"id": event.key, "merged_into": present_ids.get(event.key)}
+            return {"id": event.key, "merged_into": merged[event.key]["id"] if event.key in merged else None}
         link = {} if public_url is None else {"url": f"{public_url.rstrip('/')}/calls/{event.key}"}
         return {
             **calls[event.key],

@@ -10,8 +10,8 @@ import sqlite3
 
 from integration.core import clock
 from integration.core.ids import id_list
-from integration.mirror.calls.schema import build_call_id_sql
 from integration.mirror.calls.writing import renew_calls
+from integration.mirror.page_queries.history import build_call_id_sql
 from integration.mirror.records import change_log
 from integration.sqlite.database import Database
 from integration.sqlite.transaction import Transaction

@@ -11,11 +11,10 @@ from integration.core import clock
 from integration.core.ids import MAX_ID, id_list
 from integration.core.number_variants import ERASED
 from integration.core.phone_numbers import is_withheld
-from integration.mirror.calls.schema import build_call_id_sql
 from integration.mirror.derived import due
 from integration.mirror.derived.declaration import JOIN_RANGES, Range, to_json
 from integration.mirror.derived.followed_by_app_db import CALLBACKS
-from integration.mirror.page_queries.history import ESTIMATED_START
+from integration.mirror.page_queries.history import ESTIMATED_START, build_call_id_sql
 from integration.sqlite.database import Database
 from integration.sqlite.transaction import Transaction
 from integration.workspace import callbacks

@@ -9,7 +9,7 @@ import sqlite3
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from integration.mirror.page_queries import live
+from integration.mirror.page_queries import history
 from integration.workspace import callbacks
 from integration.workspace.callback_items import CallbackItem
 
@@ -28,11 +28,11 @@ def select_visible(
     if viewer.user_scope is None:
         return list(items)
     items = list(items)
-    owners = live.find_owners(mirror_connection, [item.last_call_id for item in items])
+    calls = history.find_all(mirror_connection, [item.last_call_id for item in items])
     return [
         item
         for item in items
-        if item.last_call_id in owners and viewer.can_see_callback(owners[item.last_call_id])
+        if item.last_call_id in calls and viewer.can_see_callback(calls[item.last_call_id]["user_id"])
     ]
 
 

@@ -18,7 +18,7 @@ from integration.core.ids import parse_id
 from integration.dashboard.site import formats, layout
 from integration.dashboard.site.guard import audit_action, requires
 from integration.exports.formats.csv import quote_cell
-from integration.mirror.page_queries import call_detail
+from integration.mirror.page_queries import call_detail, history
 from integration.sqlite.database import Database
 from integration.workspace import callbacks
 
@@ -116,7 +116,7 @@ def _find_calls(app_db: Database, mirror_db: Database, entries: list[AuditEntry]
             if entry.about.startswith("call ") and (call_id := parse_id(entry.about[5:])) is not None
         }
         call_ids |= _find_calls_of_items(app_db, entries)
-        calls = call_detail.load_calls(connection, list(call_ids.values()))
+        calls = history.find_all(connection, call_ids.values())
         found |= {entry_id: calls[call_id] for entry_id, call_id in call_ids.items() if call_id in calls}
     return found
 

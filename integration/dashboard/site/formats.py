@@ -232,7 +232,7 @@ def far_end_name(call: sqlite3.Row) -> str:
     if not name or call["direction"] != "out" or not call["party_e164"]:
         return name
     with app_context().mirror_db.read() as connection:
-        return name if contacts.is_contact_number(connection, call["party_e164"]) else ""
+        return name if contacts.find_by_number(connection, call["party_e164"]) else ""
 
 
 def party_name(item: CallbackItem) -> str:

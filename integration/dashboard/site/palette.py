@@ -22,7 +22,7 @@ from integration.core.phone_numbers import get_calling_code
 from integration.dashboard.site import formats, layout
 from integration.dashboard.site.guard import current_person
 from integration.dashboard.site.person_names import person_name
-from integration.mirror.page_queries import call_detail, contacts, faxes, history, messages, search_index
+from integration.mirror.page_queries import contacts, faxes, history, messages, search_index
 from integration.mirror.page_queries.call_labels import STATE_LABELS
 from integration.mirror.page_queries.history import CallFilter
 from integration.mirror.page_queries.live import LiveCallCounts
@@ -242,7 +242,7 @@ def _find_calls(
 def _list_notes(
     connection: sqlite3.Connection, viewer: Visibility, found_notes: list[sqlite3.Row]
 ) -> list[Result]:
-    calls = call_detail.find_calls_of_legs(connection, [row["leg_id"] for row in found_notes])
+    calls = history.find_all(connection, [row["leg_id"] for row in found_notes])
     return [
         Result(row["text"][:EXCERPT_LENGTH], f"{person_name(row['person'])} · {formats.at_short(row['at'])}",
                f"/calls/{calls[row['leg_id']]['id']}", "note")

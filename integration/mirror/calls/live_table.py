@@ -141,16 +141,6 @@ def list_unread_legs(connection: sqlite3.Connection, limit: int) -> list[int]:
     return [row[0] for row in rows]
 
 
-def has_calls_without_webhook(connection: sqlite3.Connection, since: str) -> bool:
-    """Return whether a CDR since `since` (UTC text) has no webhook."""
-    row = connection.execute(
-        "SELECT 1 FROM cdrs WHERE calldate >= ? AND live_id IS NOT NULL AND NOT EXISTS "
-        "(SELECT 1 FROM _leg_events WHERE _leg_events.leg_id = cdrs.live_id) LIMIT 1",
-        (since,),
-    ).fetchone()
-    return row is not None
-
-
 def _find_leg_state(connection: sqlite3.Connection | Transaction, leg_id: Key | None) -> str | None:
     row = connection.execute("SELECT state FROM _legs WHERE leg_id = ?", (leg_id,)).fetchone()
     return None if row is None else str(row["state"])
@@ -199,15 +189,9 @@ def _get_event_fields(event: CallEvent) -> dict[str, object]:
 
     Times are Unix seconds (docs/platform.md#13-times).
     """
+    names = ("context", "destination", "src", "src_id", "src_name", "dst", "dst_id", "dst_name")
     return {
-        "context": event.context,
-        "destination": event.destination,
+        **{name: getattr(event, name) for name in names},
         "start_time": parse_seconds(event.start_time),
         "connected_at": parse_seconds(event.connected_at),
-        "src": event.src,
-        "src_id": event.src_id,
-        "src_name": event.src_name,
-        "dst": event.dst,
-        "dst_id": event.dst_id,
-        "dst_name": event.dst_name,
     }

@@ -232,6 +232,11 @@ _parse_receipt = lru_cache(maxsize=64)(parse_seconds)
 """`parse_seconds` for times that many rows share."""
 
 
+_SIGHTING_TEXTS = (
+    "state", "context", "destination", "src", "src_id", "src_name", "dst", "dst_id", "dst_name", "clid",
+)  # fmt: skip
+
+
 def make_sighting(seen_at: int, record: dict[str, object]) -> Sighting:
     """Convert a record of `/calls` (specification, Live call).
 
@@ -239,21 +244,12 @@ def make_sighting(seen_at: int, record: dict[str, object]) -> Sighting:
     """
     return Sighting(
         seen_at=seen_at,
-        state=parse_text(record.get("state")),
         started=_parse_unix_seconds(record.get("start_time")),
         connected_at=_parse_unix_seconds(record.get("connected_at")),
         parent_id=parse_int(record.get("parent_id")) or None,
-        context=parse_text(record.get("context")),
-        destination=parse_text(record.get("destination")),
-        src=parse_text(record.get("src")),
-        src_id=parse_text(record.get("src_id")),
-        src_name=parse_text(record.get("src_name")),
-        dst=parse_text(record.get("dst")),
-        dst_id=parse_text(record.get("dst_id")),
-        dst_name=parse_text(record.get("dst_name")),
-        clid=parse_text(record.get("clid")),
         # The specification lists this number among prices. Only a time shows a connection.
         dst_connection=(parse_number(record.get("dst_connection")) or 0) > EARLIEST_SECONDS,
+        **{name: parse_text(record.get(name)) for name in _SIGHTING_TEXTS},
     )
 
 

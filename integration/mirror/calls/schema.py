@@ -134,20 +134,6 @@ CREATE INDEX IF NOT EXISTS voicemessages_parent_live_id ON voicemessages (parent
 """
 
 
-def build_call_id_sql(id_sql: str) -> str:
-    """Return SQL of the present call of an id, or NULL.
-
-    `id_sql`: SQL of the id of a leg, the root of legs, or a call that is present or was merged.
-    """
-    return (
-        f"coalesce((SELECT call_id FROM _legs WHERE leg_id = {id_sql}),"
-        f" (SELECT id FROM _calls WHERE id = {id_sql}),"
-        f" (SELECT min(call_id) FROM _legs WHERE root_id = {id_sql}),"
-        " (SELECT into_id FROM _merged_calls AS merged"
-        f" WHERE merged.id = {id_sql} AND into_id IN (SELECT id FROM _calls)))"
-    )
-
-
 # Rejected: OR REPLACE, because it deletes and rewrites every index entry, and upserts. With OR FAIL SQLite
 # does not copy each touched page of a table with triggers for a rollback of the single row. These copies took
 # more than half of the time per row of `_calls`. A failed job is rolled back completely (database.py). The

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from integration.core.ids import id_list
-from integration.mirror.page_queries.history import IS_CALL_OF_ID
 from integration.mirror.page_queries.media_lists import MAILBOX_OWNER
 
 
@@ -81,19 +80,6 @@ def map_legs_to_calls(connection: sqlite3.Connection, call_ids: Sequence[int]) -
     return {**{call: call for call in call_ids}, **{row["leg_id"]: row["call_id"] for row in rows}}
 
 
-def find_calls_of_legs(connection: sqlite3.Connection, leg_ids: Sequence[int]) -> dict[int, sqlite3.Row]:
-    """Map ids of legs, or of calls, to their calls.
-
-    Columns: leg, id, user_id.
-    """
-    rows = connection.execute(
-        "SELECT s.value AS leg, c.id, c.user_id FROM json_each(?) AS s"
-        " LEFT JOIN _legs AS l ON l.leg_id = s.value JOIN _calls AS c ON c.id = coalesce(l.call_id, s.value)",
-        (id_list(leg_ids),),
-    )
-    return {row["leg"]: row for row in rows}
-
-
 def find_calls_of_audio(
     connection: sqlite3.Connection, table: str, record_ids: Sequence[int]
 ) -> dict[int, sqlite3.Row]:
@@ -109,19 +95,9 @@ def find_calls_of_audio(
     return {row["record_id"]: row for row in rows}
 
 
-def load_calls(connection: sqlite3.Connection, call_ids: Sequence[int]) -> dict[int, sqlite3.Row]:
-    """Return the rows of `_calls` by id."""
-    return {
-        row["id"]: row
-        for row in _fetch_for_ids(connection, "SELECT * FROM _calls WHERE id IN ({})", call_ids)
-    }
-
-
 def load_view_of_calls(connection: sqlite3.Connection, call_ids: Sequence[int]) -> dict[int, sqlite3.Row]:
     """Return the rows of the view `v_calls` by id."""
-    rows = connection.execute(
-        "SELECT * FROM v_calls WHERE id IN (SELECT value FROM json_each(?))", (id_list(call_ids),)
-    )
+    rows = _fetch_for_ids(connection, "SELECT * FROM v_calls WHERE id IN ({})", call_ids)
     return {row["id"]: row for row in rows}
 
 
@@ -135,16 +111,6 @@ def list_recordings(connection: sqlite3.Connection, call_ids: Sequence[int]) -> 
     ):
         recordings.setdefault(call_id, []).append(record_id)
     return recordings
-
-
-def find_present_ids(connection: sqlite3.Connection, former_ids: Sequence[int]) -> dict[int, int]:
-    """Map former ids of calls to their present ids; deleted calls are omitted."""
-    rows = connection.execute(
-        f"SELECT ids.value, c.id FROM json_each(?) AS ids JOIN _calls AS c ON {IS_CALL_OF_ID}"
-        " WHERE c.id <> ids.value",
-        (id_list(former_ids),),
-    )
-    return {row[0]: row[1] for row in rows}
 
 
 def load_view_of_legs(connection: sqlite3.Connection, call_id: int) -> list[sqlite3.Row]:

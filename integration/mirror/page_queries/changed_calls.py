@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 from dataclasses import dataclass
 
-from integration.mirror.calls.schema import build_call_id_sql
+from integration.mirror.page_queries.history import build_call_id_sql
 
 _PRESENT_ID = build_call_id_sql("gone.id")
 

@@ -29,14 +29,6 @@ def find_by_number(connection: sqlite3.Connection, e164: str | None) -> sqlite3.
     return row
 
 
-def is_contact_number(connection: sqlite3.Connection, e164: str) -> bool:
-    """Return whether a contact has this number."""
-    return (
-        connection.execute("SELECT 1 FROM _contact_numbers WHERE e164 = ? LIMIT 1", (e164,)).fetchone()
-        is not None
-    )
-
-
 _NAME = f"coalesce({build_name_sql('contacts')}, nullif(company, ''), 'Contact ' || id)"
 _BY_NAME = Listing("sorted", "id")
 NUMBER_FIELDS = tuple(

@@ -9,13 +9,12 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import count as count_up
 from typing import Any, Literal
 
-from integration.core.ids import parse_id
-from integration.mirror.calls.schema import build_call_id_sql
+from integration.core.ids import id_list, parse_id
 from integration.mirror.page_queries import search_index
 from integration.mirror.page_queries.missed_calls import IS_OPEN, MissedFilter
 from integration.mirror.page_queries.search_index import SearchTerms
@@ -82,6 +81,29 @@ _HAS_LEG = (
 )
 
 
+_COMPARISONS = {
+    "since": "c.started_at >= ?",
+    "until": "c.started_at < ?",
+    "user_id": "c.user_id = ?",
+    "user_scope": "c.user_id = ?",
+    "account_number": "? IN (c.our_e164, c.our_number)",
+    "party": "coalesce(c.party_e164, c.party) = ?",
+    "min_talk_seconds": "c.talk_seconds >= ?",
+    "max_talk_seconds": "coalesce(c.talk_seconds, 0) <= ?",
+    "max_wait_seconds": "c.wait_seconds <= ?",
+    "group": "c.group_kind || ':' || coalesce(c.group_id, c.group_name) = ?",
+    "min_charge": "c.charge >= ?",
+}
+"""SQL of fields of `CallFilter` that are compared with one value."""
+_FLAGS = {
+    "has_charge": "c.charge > 0",
+    "open_only": IS_OPEN,
+    "has_recording": "c.recordings > 0",
+    "has_voicemail": "c.voicemails > 0",
+}
+"""SQL of fields of `CallFilter` that are true or false."""
+
+
 @dataclass(frozen=True, slots=True)
 class CallFilter:
     """Filter of calls. Times are UTC text (`until` exclusive), durations seconds."""
@@ -146,18 +168,12 @@ class CallFilter:
             conditions.append(condition)
             values.extend(bound)
 
-        if self.since is not None:
-            add("c.started_at >= ?", self.since)
-        if self.until is not None:
-            add("c.started_at < ?", self.until)
-        if self.user_id is not None:
-            add("c.user_id = ?", self.user_id)
-        if self.user_scope is not None:
-            add("c.user_id = ?", self.user_scope)
-        if self.account_number is not None:
-            add("(c.our_e164 = ? OR c.our_number = ?)", self.account_number, self.account_number)
-        if self.party is not None:
-            add("coalesce(c.party_e164, c.party) = ?", self.party)
+        for name, condition in _COMPARISONS.items():
+            if (value := getattr(self, name)) is not None:
+                add(condition, value)
+        for name, condition in _FLAGS.items():
+            if getattr(self, name):
+                add(condition)
         if self.direction is not None:
             if self.direction == "external":
                 add("c.direction <> 'internal'")
@@ -169,21 +185,9 @@ class CallFilter:
             add("c.state <> 'ended'")
         elif self.outcome is not None:
             add("c.outcome = ?", self.outcome)
-        if self.min_talk_seconds is not None:
-            add("c.talk_seconds >= ?", self.min_talk_seconds)
-        if self.max_talk_seconds is not None:
-            add("coalesce(c.talk_seconds, 0) <= ?", self.max_talk_seconds)
-        if self.max_wait_seconds is not None:
-            add("c.wait_seconds <= ?", self.max_wait_seconds)
-        if self.group is not None:
-            add("c.group_kind || ':' || coalesce(c.group_id, c.group_name) = ?", self.group)
         if self.country is not None:
             # No calling code is a prefix of another one.
             add("substr(c.party_e164, 1, ?) = ?", len(self.country) + 1, f"+{self.country}")
-        if self.has_charge:
-            add("c.charge > 0")
-        if self.min_charge is not None:
-            add("c.charge >= ?", self.min_charge)
         if self.labelled_leg_ids is not None:
             add(_HAS_LEG, self.labelled_leg_ids, self.labelled_leg_ids)
         if self.time_spans is not None:
@@ -195,12 +199,6 @@ class CallFilter:
         if self.missed is not None:
             for condition, *bound in self.missed.build_conditions():
                 add(condition, *bound)
-        if self.open_only:
-            add(IS_OPEN)
-        if self.has_recording:
-            add("c.recordings > 0")
-        if self.has_voicemail:
-            add("c.voicemails > 0")
         return conditions, values
 
 
@@ -388,16 +386,36 @@ def _build_conditions(
 # --- around one call ---------------------------------------------------------------------------------
 
 
+def build_call_id_sql(id_sql: str) -> str:
+    """Return SQL of the present call of an id, or NULL.
+
+    `id_sql`: SQL of the id of a leg, the root of legs, or a call that is present or was merged.
+    """
+    return (
+        f"coalesce((SELECT call_id FROM _legs WHERE leg_id = {id_sql}),"
+        f" (SELECT id FROM _calls WHERE id = {id_sql}),"
+        f" (SELECT min(call_id) FROM _legs WHERE root_id = {id_sql}),"
+        " (SELECT into_id FROM _merged_calls AS merged"
+        f" WHERE merged.id = {id_sql} AND into_id IN (SELECT id FROM _calls)))"
+    )
+
+
 IS_CALL_OF_ID = f"c.id = {build_call_id_sql('ids.value')}"
 """SQL of whether the call `c` has the present or former id `ids.value`."""
 
 
 def find(connection: sqlite3.Connection, call_id: int) -> sqlite3.Row | None:
     """Return the call with this present or former id, or None."""
-    call: sqlite3.Row | None = connection.execute(
-        f"SELECT c.* FROM (SELECT ? AS value) AS ids JOIN _calls AS c ON {IS_CALL_OF_ID}", (call_id,)
-    ).fetchone()
-    return call
+    return find_all(connection, [call_id]).get(call_id)
+
+
+def find_all(connection: sqlite3.Connection, ids: Iterable[int]) -> dict[int, sqlite3.Row]:
+    """Return calls by ids of legs, and by present or former ids of calls. Unknown ids are omitted."""
+    rows = connection.execute(
+        f"SELECT c.*, ids.value AS former_id FROM json_each(?) AS ids JOIN _calls AS c ON {IS_CALL_OF_ID}",
+        (id_list(ids),),
+    )
+    return {row["former_id"]: row for row in rows}
 
 
 def list_earlier_calls(

@@ -75,18 +75,6 @@ def find_call(connection: sqlite3.Connection, call_id: int) -> sqlite3.Row | Non
     return row
 
 
-def find_owners(connection: sqlite3.Connection, call_ids: list[int]) -> dict[int, int | None]:
-    """Return the platform user of each call, by present or former id.
-
-    Calls of a group have no user (None). Unknown calls are omitted.
-    """
-    rows = connection.execute(
-        f"SELECT ids.value AS id, c.user_id FROM json_each(?) AS ids JOIN _calls AS c ON {IS_CALL_OF_ID}",
-        (id_list(call_ids),),
-    )
-    return {row["id"]: row["user_id"] for row in rows}
-
-
 def select_calls(
     connection: sqlite3.Connection, call_ids: list[int], queue_id: int | None, line: str
 ) -> set[int]:

@@ -14,7 +14,7 @@ from integration.core.ids import MAX_ID, as_id, id_list
 from integration.core.json_records import JsonRecord, read_record_bytes
 from integration.core.number_variants import Finder, make_finder
 from integration.mirror.calls.facts import LEG_FIELDS
-from integration.mirror.calls.schema import build_call_id_sql
+from integration.mirror.page_queries.history import build_call_id_sql
 from integration.mirror.records.rows import quote_identifier
 
 LEG_ID_FIELDS = frozenset(

@@ -15,6 +15,7 @@ from integration.core.errors import (
 )
 from integration.core.json_records import JsonRecord
 from integration.mirror.calls import live_table
+from integration.mirror.page_queries import live
 from integration.mirror.records.upsert import delete_rows, get_usable_key
 from integration.mirror.sync_state import collection_state, lookup_queue
 from integration.sqlite.transaction import Transaction
@@ -47,8 +48,8 @@ def needed(context: SyncContext) -> bool:
         last_poll_at = collection_state.get_state(connection, "calls").last_success_at
         if is_due(last_poll_at, LIST_REFRESH_SECONDS):
             return True
-        return bool(live_table.list_open_legs(connection)) or live_table.has_calls_without_webhook(
-            connection, since
+        return bool(
+            live_table.list_open_legs(connection) or live.count_calls_without_webhook(connection, since)
         )
 
 
