@@ -6,6 +6,7 @@ SQLite does not convert to named time zones, and the views call no function of t
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from zoneinfo import ZoneInfo
@@ -71,14 +72,12 @@ def compute_offsets(zone: ZoneInfo, last_year: int) -> tuple[Offset, ...]:
 
 def _find_change(before: datetime, after: datetime, zone: ZoneInfo) -> datetime:
     """Return the first second with the offset of `after`."""
-    offset = _find_offset(after, zone)
-    while after - before > timedelta(seconds=1):
-        middle = before + timedelta(seconds=(after - before) // timedelta(seconds=2))
-        if _find_offset(middle, zone) == offset:
-            after = middle
-        else:
-            before = middle
-    return after
+    offset, seconds = _find_offset(after, zone), range(int((after - before).total_seconds()))
+
+    def is_changed(second: int) -> bool:
+        return _find_offset(before + timedelta(seconds=second), zone) == offset
+
+    return before + timedelta(seconds=bisect_left(seconds, True, key=is_changed))
 
 
 def _find_offset(moment: datetime, zone: ZoneInfo) -> timedelta:

@@ -142,21 +142,6 @@ def read_missed(
     return sums
 
 
-def _list_direct_days(
-    connection: sqlite3.Connection, first: date, last: date, rules: CountingRules, today: date
-) -> set[date] | None:
-    """Return the days that are read from the calls.
-
-    None for all days. Today and later days change with every call. No sums of calls during opening hours are
-    stored.
-    """
-    if rules.open_only or not due.has_current_rules(connection, REPORT_SUMS, _describe_rules(rules)):
-        return None
-    direct_days = {day for day in _list_due_days(connection, first, last, rules) if first <= day <= last}
-    direct_days.update(clock.iterate_days(max(first, today), last))
-    return direct_days
-
-
 def _list_direct_spans(
     connection: sqlite3.Connection,
     first: date,
@@ -168,13 +153,20 @@ def _list_direct_spans(
 ) -> tuple[set[date], list[tuple[date, date]]]:
     """Return the days that are read from the calls, and their ranges.
 
+    Today and later days change with every call. No sums of calls during opening hours are stored.
     `days_after`: days on whose calls the figures of a day depend too.
     """
-    direct_days = _list_direct_days(connection, first, last + timedelta(days=days_after), rules, today)
-    if direct_days is None:
+    if rules.open_only or not due.has_current_rules(connection, REPORT_SUMS, _describe_rules(rules)):
         return set(), [(first, last)]
+    last_read = last + timedelta(days=days_after)
+    direct_days = set(clock.iterate_days(max(first, today), last_read))
+    span = _make_span(first, last_read, rules)
+    for low, high in due.list_ranges(connection, REPORT_SUMS.name, (span.since, span.until)):
+        changed = _find_days((max(low, span.since), min(high, span.until)), rules.zone)
+        direct_days.update(clock.iterate_days(*changed))
     if days_after:
-        direct_days = {day for day in _list_days_before(direct_days) if first <= day <= last}
+        direct_days = _list_days_before(direct_days)
+    direct_days = {day for day in direct_days if first <= day <= last}
     spans = list(clock.merge_days(direct_days))
     return (set(), [(first, last)]) if len(spans) > MAX_DIRECT_SPANS else (direct_days, spans)
 
@@ -182,15 +174,6 @@ def _list_direct_spans(
 def _list_days_before(days: Iterable[date]) -> set[date]:
     """Return `days` and the REACHED_DAYS days before each."""
     return {day - timedelta(days=back) for day in days for back in range(REACHED_DAYS + 1)}
-
-
-def _list_due_days(
-    connection: sqlite3.Connection, first: date, last: date, rules: CountingRules
-) -> Iterator[date]:
-    """Return days whose calls changed since the last sum."""
-    span = _make_span(first, last, rules)
-    for low, high in due.list_ranges(connection, REPORT_SUMS.name, (span.since, span.until)):
-        yield from clock.iterate_days(*_find_days((max(low, span.since), min(high, span.until)), rules.zone))
 
 
 def _add_rollups(

@@ -114,14 +114,6 @@ def list_adding_keys(tx: Transaction, resource: Resource, keys: Collection[Key])
     return [row[0] for row in rows]
 
 
-def find_read_time(tx: Transaction, resource: Resource, key: Key) -> str | None:
-    """Return when the own path was last read, as UTC text."""
-    row = tx.execute(
-        "SELECT read_at FROM _item_forms WHERE table_name = ? AND key = ?", (resource.table, key)
-    ).fetchone()
-    return None if row is None else row[0]
-
-
 def store(
     tx: Transaction,
     resource: Resource,

@@ -113,16 +113,6 @@ def list_suspected_days(connection: sqlite3.Connection, resource: Resource) -> l
     return [row[0] for row in rows]
 
 
-def clear_suspicions(tx: Transaction, resource: Resource, read_from: str) -> None:
-    """Clear the suspicion of records that were seen since `read_from` (UTC text)."""
-    tx.execute(
-        f"DELETE FROM _deletions WHERE collection = ? AND state = 'suspected' AND EXISTS"
-        f' (SELECT 1 FROM "{resource.table}" AS t WHERE t."{resource.key}" = _deletions.key'
-        " AND t._last_seen >= ?)",
-        (resource.collection, read_from),
-    )
-
-
 def list_suspected(connection: sqlite3.Connection, resource: Resource, sync_started_at: str) -> set[Key]:
     """Return the keys that a full sync before `sync_started_at` already suspected."""
     rows = connection.execute(
@@ -143,16 +133,13 @@ def mark_suspected(tx: Transaction, resource: Resource, keys: Collection[Key], s
     )
 
 
-def clear_seen(tx: Transaction, resource: Resource, sync_started_at: str) -> None:
-    """Delete the entries of present rows that the full sync saw.
-
-    Entries of every state are deleted.
-    """
+def clear_seen(tx: Transaction, resource: Resource, read_from: str, *, only_suspicions: bool = False) -> None:
+    """Delete the entries of present rows that were seen since `read_from` (UTC text), of every state."""
     tx.execute(
-        f'DELETE FROM _deletions WHERE collection = ? AND key IN (SELECT "{resource.key}"'
-        f' FROM "{resource.table}" '
-        "WHERE _missing_since IS NULL AND _last_seen >= ?)",
-        (resource.collection, sync_started_at),
+        "DELETE FROM _deletions WHERE collection = ? AND (state = 'suspected' OR NOT ?) AND EXISTS"
+        f' (SELECT 1 FROM "{resource.table}" AS t WHERE t."{resource.key}" = _deletions.key'
+        " AND _missing_since IS NULL AND _last_seen >= ?)",
+        (resource.collection, only_suspicions, read_from),
     )
 
 

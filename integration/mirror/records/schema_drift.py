@@ -22,8 +22,9 @@ from integration.core import clock
 from integration.core.json_records import JsonRecord, RawJson
 from integration.core.timestamps import parse_seconds
 from integration.mirror.records.masking import has_secrets
+from integration.mirror.records.rows import UpsertResult
 from integration.sqlite.database import Database
-from integration.sqlite.transaction import Hook, Transaction
+from integration.sqlite.transaction import Transaction
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS _drift (
@@ -63,10 +64,7 @@ EVENT_PREFIX = "webhook "
 LAST_SEEN_INTERVAL_SECONDS = 3600.0
 """Minimum seconds between two updates of `last_seen` of one difference."""
 MAX_CACHED = 5000
-"""Entries of each cache of one collection. A full cache is cleared.
-
-The caches hold record shapes, codes and stored differences.
-"""
+"""Record shapes that the cache of one collection holds. A full cache is cleared."""
 FIRST_YEAR, LAST_YEAR = "2001", "2099"
 """Years of usual dates. Others, such as 0001 and 9999, take the place of an unknown date."""
 MAX_VALUE_LENGTH = 80
@@ -158,11 +156,8 @@ def register_hooks(mirror_db: Database, is_complete: IsComplete) -> None:
     """Register hooks that check every inserted or updated record for drift."""
     for resource in RESOURCES:
         if _is_watched(resource):
-            mirror_db.hooks.setdefault(resource.table, []).append(
-                _DriftDetector(
-                    resource.collection, resource.fields, resource.date, is_complete=is_complete
-                ).make_hook()
-            )
+            detector = _DriftDetector(resource.collection, resource.fields, resource.date, is_complete)
+            mirror_db.hooks.setdefault(resource.table, []).append(detector.check_changed)
 
 
 class EventDriftDetector:
@@ -205,12 +200,10 @@ class _DriftDetector:
         self._date = date
         self._coded_fields = [field.name for field in fields if field.meaning in _WATCHED_MEANINGS]
         self._drift_by_shape: dict[tuple[tuple[str, ...], tuple[type, ...]], list[_Drift]] = {}
-        self._drift_by_code: dict[tuple[str, str | int], _Drift] = {}
-        self._stored_at: dict[_Drift, float] = {}
 
-    def make_hook(self) -> Hook:
-        """Return a hook that checks inserted and updated records."""
-        return lambda tx, result: self.check_records(tx, result.changed)
+    def check_changed(self, tx: Transaction, result: UpsertResult) -> None:
+        """Check inserted and updated records."""
+        self.check_records(tx, result.changed)
 
     def check_records(self, tx: Transaction, records: Sequence[JsonRecord]) -> None:
         """Store the drift of `records`."""
@@ -245,17 +238,8 @@ class _DriftDetector:
             codes = [values.get(name) for values in record_values]
             for code in {code for code in codes if code.__class__ is str or code.__class__ is int}:
                 if code != "":
-                    yield self._drift_by_code.get((name, code)) or self._find_code_drift(name, code)
-
-    def _find_code_drift(self, name: str, code: str | int) -> _Drift:
-        if len(self._drift_by_code) >= MAX_CACHED:
-            self._drift_by_code.clear()
-        drift: _Drift = (
-            name,
-            "code",
-            _DIGITS.sub("#", code)[:MAX_VALUE_LENGTH] if isinstance(code, str) else str(code),
-        )
-        return self._drift_by_code.setdefault((name, code), drift)
+                    value = _DIGITS.sub("#", code)[:MAX_VALUE_LENGTH] if isinstance(code, str) else str(code)
+                    yield name, "code", value
 
     def _find_shape_drift(self, values: Mapping[str, Any]) -> Iterable[_Drift]:
         for name, value in values.items():
@@ -266,35 +250,16 @@ class _DriftDetector:
                 yield name, "type", _TYPE_NAMES.get(_get_json_type(value), "odd")
 
     def _store_drift(self, tx: Transaction, drift: set[_Drift]) -> None:
-        now = clock.monotonic()
-        due = [
-            entry
-            for entry in drift
-            if now - self._stored_at.get(entry, -LAST_SEEN_INTERVAL_SECONDS) >= LAST_SEEN_INTERVAL_SECONDS
-        ]
-        if not due:
-            return
-        if len(self._stored_at) + len(due) > MAX_CACHED:
-            self._stored_at.clear()
-        timestamp = clock.utc_text()
+        now, updated_before = clock.utc_text(), clock.utc_text(clock.unix() - LAST_SEEN_INTERVAL_SECONDS)
         is_first_sync = not self._is_complete(tx, self._name)
         tx.executemany(
-            "INSERT INTO _drift VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
-            "last_seen = excluded.last_seen",
+            "INSERT INTO _drift VALUES (?1, ?2, ?3, ?4, ?5, ?5, ?6) ON CONFLICT DO UPDATE SET"
+            " last_seen = excluded.last_seen WHERE last_seen <= ?7",
             [
-                (
-                    self._name,
-                    name,
-                    kind,
-                    value,
-                    timestamp,
-                    timestamp,
-                    self._is_expected(name, kind, value, is_first_sync),
-                )
-                for name, kind, value in due
+                (self._name, *entry, now, self._is_expected(*entry, is_first_sync), updated_before)
+                for entry in drift
             ],
         )
-        tx.after_commit(lambda: self._stored_at.update(dict.fromkeys(due, now)))
 
     def _is_expected(self, name: str, kind: DriftKind, value: str, is_first_sync: bool) -> bool:
         if kind != "code":

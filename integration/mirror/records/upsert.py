@@ -113,17 +113,17 @@ def store_item(
         _store_flagged(tx, resource, record, requested_at)
         return
     row = tx.execute(
-        f"SELECT _doc, _last_seen, _missing_since, _source FROM {quote_identifier(resource.table)}"
-        f" WHERE {quote_identifier(resource.key or '')} = ?",
-        (key,),
+        "SELECT _doc, _missing_since, _source, max(_last_seen, coalesce((SELECT read_at FROM _item_forms"
+        " WHERE table_name = ?1 AND key = ?2), '')) AS read_at"
+        f" FROM {quote_identifier(resource.table)} WHERE {quote_identifier(resource.key or '')} = ?2",
+        (resource.table, key),
     ).fetchone()
     list_form, adds_fields = record, None
     if row is None:
         list_form = item_forms.derive_list_form(tx, resource, record)
         adds_fields = True if list_form is not record else None
     else:
-        item_read_at = item_forms.find_read_time(tx, resource, key) or ""
-        if _is_outdated(requested_at, max(row["_last_seen"], item_read_at), row["_missing_since"]):
+        if _is_outdated(requested_at, row["read_at"], row["_missing_since"]):
             return
         stored_form = read_record(row["_doc"])
         if row["_source"] == "webhook":

@@ -8,9 +8,8 @@ changes nothing.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime, time, timedelta
+from datetime import UTC, datetime, timedelta
 
 from integration.catalogue import RESOURCES
 from integration.catalogue.shapes import Resource
@@ -170,12 +169,6 @@ def find_next_recheck(connection: sqlite3.Connection) -> str | None:
     return min((one.recheck_at for one in list_differences(connection) if one.recheck_at), default=None)
 
 
-def get_comparison_times(connection: sqlite3.Connection, collection: str) -> dict[str, str]:
-    """Return for each day the time of its last comparison."""
-    rows = connection.execute("SELECT day, asked_at FROM _coverage WHERE collection = ?", (collection,))
-    return {row[0]: row[1] for row in rows}
-
-
 def count_between(connection: sqlite3.Connection, resource: Resource, start: str, end: str) -> int:
     """Return the number of present records dated in `[start, end)` (UTC text).
 
@@ -274,7 +267,11 @@ def explain_gaps(
     end = clock.utc_text(until)
     counts_by_day = {day.day: day for day in list_days(connection, resource.collection)}
     entire_count = counts_by_day.pop(ENTIRE_COLLECTION, None)
-    day_names = list(_list_days(since, until))
+    last_second = until - timedelta(seconds=1)
+    day_names = [
+        str(day)
+        for day in clock.iterate_days(since.astimezone(UTC).date(), last_second.astimezone(UTC).date())
+    ]
     for day_name in day_names:
         day_count = counts_by_day.get(day_name)
         if day_count is not None and day_count.total != day_count.ours:
@@ -306,14 +303,6 @@ def _get_sync_times(connection: sqlite3.Connection, resource: Resource) -> tuple
     elif not state.is_complete:
         reason = f"/{resource.collection} was never read completely"
     return state.complete_at or "", state.walked_from or "", reason
-
-
-def _list_days(since: datetime, until: datetime) -> Iterator[str]:
-    """Return the UTC days that overlap the span."""
-    day = since.astimezone(UTC).date()
-    while clock.utc_text(datetime.combine(day, time(), UTC)) < clock.utc_text(until):
-        yield day.isoformat()
-        day += timedelta(days=1)
 
 
 def explain_unfinished_calls(connection: sqlite3.Connection, since: datetime, until: datetime) -> str | None:

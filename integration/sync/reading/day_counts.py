@@ -63,7 +63,9 @@ def verify_due_days(context: SyncContext, policy: Policy, tally: Tally | None = 
         oldest_date = completeness.find_oldest_date(
             connection, policy.resource, retention_start(context, policy)
         )
-        verified_at_by_day = completeness.get_comparison_times(connection, policy.collection)
+        verified_at_by_day = {
+            one.day: one.asked_at for one in completeness.list_days(connection, policy.collection)
+        }
         new_differences = {
             one.day for one in completeness.list_differences(connection, policy.collection) if one.recheck_at
         }

@@ -151,7 +151,7 @@ def confirm_missing_of_days(
 
 
 def _store_suspicions(tx: Transaction, policy: Policy, keys: Sequence[Key], reading: DayReading) -> None:
-    missing_records.clear_suspicions(tx, policy.resource, reading.read_from)
+    missing_records.clear_seen(tx, policy.resource, reading.read_from, only_suspicions=True)
     missing_records.mark_suspected(tx, policy.resource, keys, reading.read_from)
 
 
