@@ -175,18 +175,6 @@ def test_values_of_other_types_are_no_times_and_no_numbers(app: SharedApp) -> No
     app.mirror_db.write(lambda tx: tx.execute("DELETE FROM monitors WHERE id = 7100"))
 
 
-def test_another_program_reads_changes_while_the_product_runs(app: SharedApp) -> None:
-    uri = f"{app.mirror_db.path.as_uri()}?mode=ro"
-    with closing(sqlite3.connect(uri, uri=True)) as connection:
-        count = "SELECT count(*) FROM v_calls"
-        before = connection.execute(count).fetchone()[0]
-        app.call(98, "2026-12-01 12:00:00")
-        assert connection.execute(count).fetchone()[0] == before + 1
-        with pytest.raises(sqlite3.OperationalError, match="readonly"):
-            connection.execute("DELETE FROM _calls")
-    app.mirror_db.write(lambda tx: tx.execute("DELETE FROM _calls WHERE id = 98"))
-
-
 def test_views_of_another_version_are_replaced(tmp_path: Path) -> None:
     path = tmp_path / "mirror.db"
     open_mirror(path).close()

@@ -6,27 +6,22 @@ import itertools
 import random
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from integration.mirror.calls.facts import CallEvent
+from integration.mirror.calls import affected_legs, joins
 from tests.mirror.calls.scripts.facts import Record, Webhook, interpret_webhook
 from tests.mirror.calls.scripts.script import Script
 from tests.mirror.calls.scripts.test_scripts import SCRIPTS as ALL_SCRIPTS
-from tests.support.examples import example_count
 from tests.support.payloads.call_facts import (
     ANN,
     BOB,
     CAT,
-    DDI,
     GROUP,
     T0,
     CallMirror,
     Fact,
     Phone,
+    cdr,
     compute,
-    format_timestamp,
-    make_event,
     set_now,
 )
 
@@ -57,90 +52,41 @@ def test_every_order_gives_the_same_calls(name: str) -> None:
         assert compute(order) == expected
 
 
-TIMES = st.integers(0, 25)
-STATES = ["initial", "ringing", "connected", "hold", "unhold", "hangup", "missed", "dtmf", "odd"]
-
-
-@st.composite
-def draw_event(draw: st.DrawFn) -> CallEvent:
-    """Draw an event of one of four legs.
-
-    Root, user, final and the time of the connection may be absent.
-    """
-    leg = draw(st.integers(101, 104))
-    name = draw(st.sampled_from(STATES))
-    when = draw(TIMES)
-    phone = Phone(
-        leg,
-        draw(st.sampled_from([ANN, BOB, CAT, None])),
-        started=draw(st.sampled_from([0, 1, 20])),
-        context=draw(st.sampled_from(["LOCAL_USER", f"RG-{GROUP}", "QUEUE", "IVR", "NEW_THING"])),
-        src=draw(st.sampled_from(["447700900101", "", "1001"])),
-        dst=draw(st.sampled_from([DDI, "1002", "447700900102"])),
-        destination=draw(st.sampled_from(["in", "out"])),
-        root=draw(st.sampled_from([None, None, 101, 102, 99])),
-        connected=draw(st.sampled_from([None, 5])),
-        server=draw(st.sampled_from(["uk003", "uk004"])),
-    )
-    more = {"final": draw(st.sampled_from([True, False]))} if name == "missed" and draw(st.booleans()) else {}
-    call_event = phone.event(name, when, draw(st.integers(0, 999_999)), **more)
-    if draw(st.booleans()):
-        return call_event
-    payload = {
-        "event_time": format_timestamp(T0 + when),
-        "event_name": f"call.{name}",
-        "call_id": leg,
-        "state": "RINGING",
-    }
-    return make_event(f"odd-{leg}-{name}-{when}", payload)
-
-
-@given(
-    st.lists(draw_event(), min_size=2, max_size=8, unique_by=lambda each: (each.event_id, each.doc)),
-    st.randoms(),
-)
-@example_count(12, exhaustive=40)
-def test_the_mirror_has_the_same_calls_in_any_order(
-    mirror: CallMirror, events: list[CallEvent], generator: random.Random
-) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        set_now(patch, 3600)
-        order = [*events, *events[:2]]
-        generator.shuffle(order)
-        mirror.clear()
-        mirror.apply(*order, in_one_transaction=True)
-        found = [tuple(row.values())[:-1] for row in mirror.calls()]
-        assert found == [tuple(row) for row in compute(events)]
-
-
-def ring_busy_group(src: str, group_context: str) -> list[CallEvent]:
-    """Return the webhooks of 80 missed calls.
-
-    Every 10 s one or two of three phones ring for 15 s. Every ninth call names its root.
-    """
-    events = []
-    for call in range(80):
-        root = 1000 + 2 * call if call % 9 == 0 else None
-        for n, user in enumerate((ANN, BOB, CAT, ANN)[call % 3 : call % 3 + 2]):
-            leg = 1000 + 2 * call + n
-            phone = Phone(leg, user, started=10 * call, context=group_context, src=src, root=root)
-            events += [phone.event("ringing", 10 * call + 0.3), phone.event("missed", 10 * call + 15)]
-    return events
+def ring_busy_group(generator: random.Random, context: str, src: str) -> list[Fact]:
+    """Return facts of up to 44 calls of one party at a group, in random order; few name a root or parent."""
+    when, facts, legs = 0, list[Fact](), range(1000, 1000 + generator.randrange(10, 45))
+    for leg in legs:
+        when += generator.choice((0, 1, 3, 9, 15, 20, 25))
+        root = generator.choice((*(None,) * 8, generator.choice(legs)))
+        user = generator.choice((ANN, BOB, CAT))
+        phone = Phone(leg, user, started=when, context=context, src=src, root=root)
+        facts.append(phone.event("ringing", when + 0.3))
+        if generator.random() < 0.9:
+            final = {"final": True} if generator.random() < 0.1 else {}
+            facts.append(phone.event("missed", when + 15, **final))
+        if generator.random() < 0.2:
+            links = {name: generator.choice((None, generator.choice(legs)))
+                     for name in ("root_live_id", "parent_live_id")}  # fmt: skip
+            facts.append(("cdrs", cdr(leg + 4000, leg, when, 15, 0, context=context, src=src, **links)))
+    generator.shuffle(facts)
+    return facts
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("group_context", [f"RG-{GROUP}", "QUEUE"])
+@pytest.mark.parametrize("context", [f"RG-{GROUP}", "QUEUE"])
 @pytest.mark.parametrize("src", ["", "447700900101"])
-def test_a_busy_group_has_the_same_calls_in_any_order(
-    mirror: CallMirror, src: str, group_context: str, monkeypatch: pytest.MonkeyPatch
+def test_divided_chains_of_a_busy_group_are_the_same_calls_in_any_order(
+    mirror: CallMirror, src: str, context: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    set_now(monkeypatch, 7200)
-    events = ring_busy_group(src, group_context)
-    expected = [tuple(row)[:3] for row in compute(events, now=T0 + 7200.0)]
-    for order in (
-        sorted(events, key=lambda event: event.event_time or ""),
-        random.Random(0).sample(events, len(events)),
-    ):
+    set_now(monkeypatch, 100 * 3600)
+    for module in (joins, affected_legs):
+        monkeypatch.setattr(module, "MAX_CHAIN_LEGS", 4)
+        monkeypatch.setattr(module, "PAUSE_NEIGHBOURS", 1)
+    monkeypatch.setattr(affected_legs, "_MAX_SIDE_LEGS", 24)
+    for seed in range(25):
+        facts = ring_busy_group(random.Random(seed), context, src)
         mirror.clear()
-        mirror.apply(*order, in_one_transaction=True)
-        assert [tuple(row.values())[:3] for row in mirror.calls()] == expected
+        mirror.apply(*facts)
+        mirror.tick(100 * 3600)
+        found = [tuple(row.values())[:6] for row in mirror.calls()]
+        assert found == [tuple(row)[:6] for row in compute(facts, now=T0 + 360_000.0)], seed

@@ -10,12 +10,64 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from integration.access.key_limits import KeyLimits
+from integration.mirror.calls.facts import CallEvent
 from integration.sqlite.transaction import Transaction
 from integration.workspace import app_changes, notes
-from tests.mirror.calls.test_any_order import draw_event
 from tests.support.application import TestApp
 from tests.support.examples import example_count
-from tests.support.payloads.call_facts import ANN, BOB, CAT, T0, CallMirror, at, cdr, put
+from tests.support.payloads.call_facts import (
+    ANN,
+    BOB,
+    CAT,
+    DDI,
+    GROUP,
+    T0,
+    CallMirror,
+    Phone,
+    at,
+    cdr,
+    format_timestamp,
+    make_event,
+    put,
+)
+
+TIMES = st.integers(0, 25)
+STATES = ["initial", "ringing", "connected", "hold", "unhold", "hangup", "missed", "dtmf", "odd"]
+
+
+@st.composite
+def draw_event(draw: st.DrawFn) -> CallEvent:
+    """Draw an event of one of four legs.
+
+    Root, user, final and the time of the connection may be absent.
+    """
+    leg = draw(st.integers(101, 104))
+    name = draw(st.sampled_from(STATES))
+    when = draw(TIMES)
+    phone = Phone(
+        leg,
+        draw(st.sampled_from([ANN, BOB, CAT, None])),
+        started=draw(st.sampled_from([0, 1, 20])),
+        context=draw(st.sampled_from(["LOCAL_USER", f"RG-{GROUP}", "QUEUE", "IVR", "NEW_THING"])),
+        src=draw(st.sampled_from(["447700900101", "", "1001"])),
+        dst=draw(st.sampled_from([DDI, "1002", "447700900102"])),
+        destination=draw(st.sampled_from(["in", "out"])),
+        root=draw(st.sampled_from([None, None, 101, 102, 99])),
+        connected=draw(st.sampled_from([None, 5])),
+        server=draw(st.sampled_from(["uk003", "uk004"])),
+    )
+    more = {"final": draw(st.sampled_from([True, False]))} if name == "missed" and draw(st.booleans()) else {}
+    call_event = phone.event(name, when, draw(st.integers(0, 999_999)), **more)
+    if draw(st.booleans()):
+        return call_event
+    payload = {
+        "event_time": format_timestamp(T0 + when),
+        "event_name": f"call.{name}",
+        "call_id": leg,
+        "state": "RINGING",
+    }
+    return make_event(f"odd-{leg}-{name}-{when}", payload)
+
 
 LEGS = st.integers(101, 105)
 Step = Callable[[CallMirror, Transaction], object]

@@ -11,7 +11,7 @@ from integration.core import clock
 from integration.mirror.page_queries import history, media_lists
 from integration.mirror.page_queries.history import CallFilter
 from integration.mirror.schema import open_mirror
-from integration.mirror.sync_state import media_files, scrub_log
+from integration.mirror.sync_state import media_files
 from tests.support.application import running_app
 
 STATES = ("wanted", "have", "failed", "gone")
@@ -53,56 +53,6 @@ def test_stored_file_counts_by_state_equal_the_files_after_random_changes(mirror
         assert media_lists.count_by_state(connection, "voicemail") == {
             row[1]: row[2] for row in rows if row[0] == "voicemail"
         }
-
-
-def test_the_file_with_the_oldest_check_is_found_after_random_checks_and_downloads(mirror):
-    rng = random.Random(6)
-    for step in range(150):
-        at, number = f"2026-03-01 00:{step // 60:02}:{step % 60:02}", rng.randrange(12)
-        sql = rng.choice(
-            (
-                "INSERT INTO media (kind, record_id, path, state, updated_at)"
-                " VALUES ('fax', ?2, 'x', 'have', ?1)"
-                " ON CONFLICT DO UPDATE SET state = 'have', updated_at = ?1",
-                "UPDATE media SET state = 'wanted', updated_at = ?1 WHERE record_id = ?2",
-                "INSERT INTO _checks (kind, record_id, checked_at) SELECT kind, record_id, ?1 FROM media"
-                " WHERE record_id = ?2 AND state = 'have' ON CONFLICT DO UPDATE SET checked_at = ?1",
-            )
-        )
-        mirror.write(lambda tx, sql=sql, at=at, number=number: tx.execute(sql, (at, number)))
-        with mirror.read() as connection:
-            found = connection.execute(
-                "SELECT count(*), min(max(media.updated_at, coalesce(_checks.checked_at, '')))"
-                " FROM media LEFT JOIN _checks USING (kind, record_id) WHERE media.state = 'have'"
-            ).fetchone()
-            archive = scrub_log.get_archive_state(connection)
-        assert (archive.file_count, archive.oldest_read_at) == tuple(found)
-
-
-def test_files_of_an_older_mirror_are_counted_when_it_is_opened(tmp_path):
-    mirror = open_mirror(tmp_path / "mirror.db")
-
-    def older(tx):
-        for name in ("insert", "update", "delete"):
-            tx.execute(f"DROP TRIGGER media_tally_{name}")
-        tx.execute("DROP TABLE _media_tally")
-        tx.execute(
-            "INSERT INTO media (kind, record_id, path, size, state, updated_at)"
-            " VALUES ('fax', 1, 'x', 5, 'have', '')"
-        )
-
-    mirror.write(older)
-    mirror.close()
-    mirror = open_mirror(tmp_path / "mirror.db")
-    with mirror.read() as connection:
-        assert (
-            media_files.count_by_state(connection, media_files.AUTOMATIC_KINDS),
-            media_files.count_stored_bytes(connection),
-        ) == (
-            {("fax", "have"): 1},
-            5,
-        )
-    mirror.close()
 
 
 def test_a_count_that_stops_at_the_limit_is_marked_as_incomplete(tmp_path, monkeypatch):

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import json
-import re
 import sqlite3
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from integration.catalogue import get_resource
 from integration.core.errors import QueryError
 from integration.mirror.query import query
 from integration.mirror.query.filters import MAX_IN_VALUES
-from integration.mirror.schema import open_mirror
-from integration.sqlite.database import Database
 from tests.support.payloads.collection_table import collection_at, insert
 from tests.support.payloads.query_reference import CALLS, fetch_page
 
@@ -57,14 +52,6 @@ RECORDS: list[dict[str, Any]] = [
         "cw": False,
     },
 ]
-
-
-@pytest.fixture(scope="module")
-def mirror(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
-    """An empty mirror for query plans."""
-    mirror = open_mirror(tmp_path_factory.mktemp("plans") / "mirror.db")
-    yield mirror
-    mirror.close()
 
 
 @pytest.fixture
@@ -261,30 +248,3 @@ def test_include_and_fields_are_parsed() -> None:
     page_query = query.parse(CALLS, {"include": "users, ddis", "fields[users]": "id,first_name"})
     assert page_query.include == ("users", "ddis")
     assert page_query.fields == {"users": ("id", "first_name")}
-
-
-@pytest.mark.parametrize(
-    ("args", "step"),
-    [
-        ({"limit": "5000"}, "INTEGER PRIMARY KEY|INDEX cdrs_present"),
-        ({"group_by": "dst"}, "SCAN cdrs USING COVERING INDEX cdrs_asked"),
-        ({"group_by": "user_id"}, "SCAN cdrs USING COVERING INDEX cdrs_user_time"),
-        ({"group_by": "calldate"}, "SCAN cdrs USING COVERING INDEX cdrs_(asked|calldate)"),
-        ({"sort": "src_name"}, "SCAN t USING COVERING INDEX cdrs_asked"),
-        ({"filter": '[{"property":"dst","operator":"eq","value":"1001"}]'}, "INDEX cdrs_dst_time"),
-    ],
-)
-def test_frequent_queries_of_cdrs_use_an_index(mirror: Database, args: dict[str, str], step: str) -> None:
-    plan = explain_page(mirror, args)
-    assert re.search(step, plan), plan
-
-
-def explain_page(mirror: Database, args: dict[str, str]) -> str:
-    """Return the query plan of a page of CDRs in a mirror.db."""
-    with mirror.read() as connection:
-        statements: list[str] = []
-        connection.set_trace_callback(statements.append)
-        query.parse(get_resource("cdrs"), args).fetch_texts(connection)
-        connection.set_trace_callback(None)
-        rows = connection.execute(f"EXPLAIN QUERY PLAN {statements[-1]}")
-        return "\n".join(row["detail"] for row in rows)

@@ -12,29 +12,6 @@ _BOB = internal(111, BOB, connected=4)
 
 SCRIPTS = [
     Script(
-        "inbound, answered, hung up by the caller",
-        [
-            _ANSWERED.webhook("initial", 0.1),
-            _ANSWERED.ringing(),
-            _ANSWERED.answer(),
-            _ANSWERED.hangup(18),
-            _ANSWERED.cdr(18, 11, at=60, charge=0.006),
-            _ANSWERED.recording(65),
-        ],
-        [
-            Call(
-                101, "answered", (101,), wait=7, talk=11, user="Ann Example",
-                columns={
-                    "started_at": "2026-09-02 08:45:55", "answered_at": "2026-09-02 08:46:02",
-                    "ended_at": "2026-09-02 08:46:13", "ended_by": "caller", "charge": 0.006,
-                    "recordings": 1, "cdrs": 1, "unconfirmed": 0, "our_e164": "+442079460002",
-                    "sources": "webhook,cdr", "extension": "1001",
-                },
-            )
-        ],
-        during={5: [{"state": "ringing", "outcome": None}], 10: [{"state": "talking", "outcome": None}]},
-    ),
-    Script(
         "inbound, missed, final",
         [_ANN.ringing(), _ANN.missed(18, final=True)],
         [Call(101, "missed", (101,), wait=18, talk=None, user="Ann Example")],

@@ -63,16 +63,6 @@ SCRIPTS = [
         [Call(101, "answered", (101,), wait=6, talk=20)],
     ),
     Script(
-        "voicemail message of the missed leg",
-        [_ANN.ringing(), _ANN.missed(25, final=True), _ANN.voicemail(90)],
-        [
-            Call(
-                101, "voicemail", (101,), wait=25, talk=None, user="Ann Example", columns={"voicemails": 1}
-            )
-        ],
-        during={60: [{"outcome": "missed"}], 100: [{"outcome": "voicemail"}]},
-    ),
-    Script(
         "voicemail message of a mailbox leg",
         [
             _ANN.ringing(), _ANN.missed(20, final=False), _MAILBOX.answer(), _MAILBOX.hangup(45),

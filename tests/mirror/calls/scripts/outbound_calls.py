@@ -64,12 +64,6 @@ SCRIPTS = [
         },
     ),
     Script(
-        "click-to-call with one id, the CDR shows an answer",
-        [*_CLICKED, _CLICK.hangup(30), _CLICK.cdr(30, 18, at=60)],
-        [_call("answered", wait=12, talk=18, unconfirmed=0)],
-        during={15: [{"state": "dialling"}], 40: [{"outcome": None, "unconfirmed": 1}]},
-    ),
-    Script(
         "click-to-call with one id, the CDR shows no answer",
         [*_CLICKED, _CLICK.hangup(30), _CLICK.cdr(30, 0, at=60)],
         [_call("not_answered", wait=30, talk=None, unconfirmed=0)],

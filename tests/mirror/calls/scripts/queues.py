@@ -42,17 +42,6 @@ SCRIPTS = [
         during={5: [{"state": "ringing", "answered_at": None}], 10: [{"state": "talking"}]},
     ),
     Script(
-        "queue, no agent answers",
-        [
-            _MUSIC.webhook("initial", 0.1), _MUSIC.answer(),
-            _ANN.ringing(), _BOB.ringing(), _CAT.ringing(),
-            _ANN.missed(17, final=False), _BOB.missed(17, final=False), _CAT.missed(17, final=False),
-            _MUSIC.hangup(40), _MUSIC.cdr(40, 39, at=90),
-        ],
-        [Call(301, "missed", (301, 302, 303, 304), wait=40, talk=None, columns=_GROUP)],
-        during={20: [{"state": "ringing", "outcome": None}]},
-    ),
-    Script(
         "queue that rings one agent three times, without roots",
         [
             _LOOSE_MUSIC.answer(), _REPEATED[0].ringing(), _REPEATED[0].missed(17),

@@ -66,24 +66,6 @@ SCRIPTS = [
         during={0.6: [{"state": "ringing", "legs": 3}], 9: [{"state": "talking", "legs": 3}]},
     ),
     Script(
-        "ring group of three, the caller gives up",
-        [
-            _ANN.ringing(), _BOB.ringing(), _CAT.ringing(),
-            _ANN.missed(18, final=False), _BOB.missed(18.1, final=False), _CAT.missed(18.2, final=True),
-        ],
-        [Call(101, "missed", (101, 102, 103), wait=18, talk=None, columns=_GROUP)],
-        during={18.1: [{"state": "ringing"}], 18.3: [{"state": "ended", "outcome": "missed"}]},
-    ),
-    Script(
-        "ring group of three, the caller gives up, in the documented form",
-        [*(leg.ringing() for leg in _LOOSE), *(leg.missed(18) for leg in _LOOSE)],
-        [Call(101, "missed", (101, 102, 103), wait=18, talk=None, columns={"provisional": 1, **_GROUP})],
-        during={
-            39: [{"state": "ended", "outcome": None, "legs": 3}],
-            40: [{"state": "ended", "outcome": "missed", "legs": 3}],
-        },
-    ),
-    Script(
         "hunt group, the third phone answers",
         [
             _HUNT[0].ringing(), _HUNT[0].missed(20), _HUNT[1].ringing(), _HUNT[1].missed(40),

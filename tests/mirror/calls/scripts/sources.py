@@ -33,18 +33,6 @@ _ANSWERED = Call(101, "answered", (101,), wait=7, talk=11, user="Ann Example")
 
 SCRIPTS = [
     Script(
-        "all webhooks are lost",
-        [_ANN.cdr(18, 11, at=60, charge=0.006), _ANN.recording(65)],
-        [
-            replace(
-                _ANSWERED, hold=None,
-                columns={
-                    "charge": 0.006, "recordings": 1, "sources": "cdr", "answered_at": "2026-09-02 08:46:02"
-                },
-            )
-        ],
-    ),
-    Script(
         "all webhooks of a ring group are lost",
         [
             _GROUP[0].cdr(7, 0, at=60, root_live_id=101), _GROUP[1].cdr(18, 11, at=60, root_live_id=101),
@@ -56,26 +44,6 @@ SCRIPTS = [
                 columns={"group_name": "Support", "provisional": 0, "cdrs": 3},
             )
         ],
-    ),
-    Script(
-        "a poll ends the call whose hang-up is lost, the CDR corrects it",
-        [
-            _ANN.ringing(), _ANN.answer(), Poll(20, (_ANN.live("CONNECTED"),)), Poll(35), NotFound(36, 101),
-            _ANN.cdr(25, 18, at=90),
-        ],
-        [
-            Call(
-                101, "answered", (101,), wait=7, talk=18, user="Ann Example",
-                columns={
-                    "unconfirmed": 0, "ended_at": "2026-09-02 08:46:20", "sources": "webhook,poll,cdr"
-                },
-            )
-        ],
-        during={
-            21: [{"state": "talking", "unconfirmed": 0}],
-            35: [{"state": "talking", "unconfirmed": 1}],
-            40: [{"state": "ended", "unconfirmed": 1, "outcome": "answered"}],
-        },
     ),
     Script(
         "a poll ends the call whose hang-up and CDR are lost",

@@ -46,22 +46,6 @@ SCRIPTS = [
         ],
     ),
     Script(
-        "attended transfer",
-        [
-            _ANN.ringing(), _ANN.answer(), _ANN.webhook("hold", 25), _CONSULTATION.ringing(),
-            _CONSULTATION.answer(), _ANN.hangup(45), _CONSULTATION.hangup(65),
-            _ANN.cdr(45, 40, at=100),
-            _CONSULTATION.cdr(39, 35, at=100, user_id=ANN, parent_live_id=101),
-        ],
-        [
-            Call(
-                101, "answered", (101, 102), wait=5, talk=40, hold=20, user="Ann Example",
-                columns={"hold_incomplete": 0, "ended_at": "2026-09-02 08:47:00"},
-            )
-        ],
-        during={70: [{"id": 101, "direction": "in"}, {"id": 102, "direction": "internal"}]},
-    ),
-    Script(
         "blind transfer, answered",
         [
             _ANN.ringing(), _ANN.answer(), _ANN.hangup(25), _BLIND.ringing(), _BLIND.answer(),
