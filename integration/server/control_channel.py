@@ -1,8 +1,8 @@
 """Control channel: sends commands to the writer.
 
 The channel is a Unix socket `data_dir/control.sock`, accessible only to its owner. Messages are lines of
-JSON. The client sends `{"command": …, "arguments": {…}, "finish": …}`. The server responds with `{"taken":
-true}` before the command starts, any number of `{"progress": {…}}`, and one of `{"result": {…}}`,
+JSON. The client sends `{"command": …, "arguments": {…}}`. The server responds with `{"taken": true}` before
+the command starts, any number of `{"progress": {…}}`, and one of `{"result": {…}}`,
 `{"error": [line, …], "exit": 1|2}` or `{"moved": {arguments}}`. `moved` means that this process is ending and
 that the client must send `arguments` to its successor.
 """
@@ -16,22 +16,21 @@ import select
 import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from integration.core import clock
 from integration.core.commands import SOCKET_FILE, Arguments, Progress, Result, Unfinished, find_handler
 from integration.core.errors import ConfigurationError, SwitchroomError
-from integration.core.health import Health
 
 log = logging.getLogger(__name__)
 
 YIELD_COMMAND = "yield"
 """Command by which a starting `serve` stops a command at its next commit."""
 
-_TICK_SECONDS = 1.0
-"""Seconds between two heartbeats of the channel."""
+_RETRY_SECONDS = 1.0
+"""Seconds after a connection that cannot be accepted, as with too many open files."""
 _REQUEST_SECONDS = 10.0
 """Seconds for receiving a request."""
 ACCEPT_SECONDS = 10.0
@@ -39,50 +38,29 @@ ACCEPT_SECONDS = 10.0
 _MAX_LINE_BYTES = 16 * 1024 * 1024
 
 
-class CommandMoved(Exception):
-    """The process is ending. The client must send `arguments` to its successor."""
-
-    def __init__(self, arguments: Arguments) -> None:
-        super().__init__("moved to another process")
-        self.arguments = arguments
-
-
 class ControlChannel:
     """Server of the channel.
 
     Opened only by the holder of the lock, so an existing socket is stale. `context` is passed to the
     handlers. `can_yield` is set in a command that works alone, which ends when a starting `serve` requests
-    it. `finish_command` runs commands that were sent with `finish` (`unfinished_commands.py`).
+    it.
     """
 
-    def __init__(
-        self,
-        data_dir: Path,
-        context: Any,
-        *,
-        health: Health | None = None,
-        can_yield: bool = False,
-        finish_command: Callable[[str, Arguments, Progress], Result] | None = None,
-    ) -> None:
+    def __init__(self, data_dir: Path, context: Any, *, can_yield: bool = False) -> None:
         self._context = context
-        self._health = health
         self._can_yield = can_yield
-        self._finish_command = finish_command
         self.stopping = threading.Event()
-        self._data_dir = data_dir
-        self._command_threads: set[threading.Thread] = set()
-        self._lock = threading.Lock()
+        """Set when commands must end at their next commit."""
         self._closing = threading.Event()
-        path = data_dir / SOCKET_FILE
-        path.unlink(missing_ok=True)
+        self._command_threads: list[threading.Thread] = []
+        self._path = data_dir / SOCKET_FILE
+        self._path.unlink(missing_ok=True)
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        with _short_path(path) as short_path:
+        with _short_path(self._path) as short_path:
             self._listener.bind(short_path)
-        path.chmod(0o600)
+        self._path.chmod(0o600)
         self._listener.listen(16)
-        if health is not None:
-            health.watch("control channel", 15.0)
-        self._thread = threading.Thread(target=self._run, name="control channel", daemon=True)
+        self._thread = threading.Thread(target=self._accept, name="control channel", daemon=True)
         self._thread.start()
 
     def close(self, seconds: float) -> None:
@@ -91,38 +69,28 @@ class ControlChannel:
         Waits up to `seconds` for their end.
         """
         self.stopping.set()
-        if self._listener.fileno() == -1:
-            return
         self._closing.set()
-        with suppress(SwitchroomError):
-            if (wake_up := _connect(self._data_dir)) is not None:
-                wake_up.close()
+        self._path.unlink(missing_ok=True)
+        # Ends the wait for a connection.
+        self._listener.shutdown(socket.SHUT_RDWR)
         self._thread.join()
-        (self._data_dir / SOCKET_FILE).unlink(missing_ok=True)
         self._listener.close()
         deadline = clock.monotonic() + seconds
-        for thread in list(self._command_threads):
+        for thread in self._command_threads:
             thread.join(max(0.0, deadline - clock.monotonic()))
 
-    def _run(self) -> None:
-        self._listener.settimeout(_TICK_SECONDS)
-        while not self._closing.is_set():
-            if self._health is not None:
-                self._health.beat("control channel")
-            self._accept()
-
     def _accept(self) -> None:
-        try:
-            connection, _ = self._listener.accept()
-        except TimeoutError:
-            return
-        except OSError as error:
-            log.warning("cannot accept a control connection: %s", error)
-            return
-        thread = threading.Thread(target=self._serve, args=(connection,), name="command", daemon=True)
-        with self._lock:
-            self._command_threads.add(thread)
-        thread.start()
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError as error:
+                if self._closing.wait(_RETRY_SECONDS):
+                    return
+                log.warning("cannot accept a control connection: %s", error)
+                continue
+            thread = threading.Thread(target=self._serve, args=(connection,), name="command", daemon=True)
+            thread.start()
+            self._command_threads = [one for one in self._command_threads if one.is_alive()] + [thread]
 
     def _serve(self, connection: socket.socket) -> None:
         try:
@@ -135,9 +103,6 @@ class ControlChannel:
                     _send_message(connection, self._execute(json.loads(line), connection))
         except (OSError, ValueError) as error:
             log.info("control connection failed: %s", error)
-        finally:
-            with self._lock:
-                self._command_threads.discard(threading.current_thread())
 
     def _execute(self, request: Mapping[str, Any], connection: socket.socket) -> dict[str, Any]:
         command, arguments = str(request.get("command")), dict(request.get("arguments") or {})
@@ -152,14 +117,8 @@ class ControlChannel:
                 # The client disconnected; `can_continue` ends the work at its next commit.
                 return
 
-        # A command that was taken over continues without its client.
-        is_continuation = bool(request.get("finish"))
-        progress = Progress(
-            send_progress, lambda: self._can_continue(None if is_continuation else connection)
-        )
+        progress = Progress(send_progress, lambda: self._can_continue(connection))
         try:
-            if is_continuation and self._finish_command is not None:
-                return {"result": self._finish_command(command, arguments, progress)}
             return {"result": find_handler(command)(self._context, arguments, progress)}
         except Unfinished as unfinished:
             return {"moved": unfinished.arguments}
@@ -176,13 +135,11 @@ class ControlChannel:
                 ]
             )
 
-    def _can_continue(self, client: socket.socket | None) -> bool:
-        if self.stopping.is_set() or client is None:
-            return not self.stopping.is_set()
+    def _can_continue(self, client: socket.socket) -> bool:
         poll = select.poll()
         poll.register(client, select.POLLIN)
         # A client sends nothing after its request, so a readable connection was closed.
-        return not poll.poll(0)
+        return not self.stopping.is_set() and not poll.poll(0)
 
 
 def send_command(
@@ -190,14 +147,12 @@ def send_command(
     command: str,
     arguments: Arguments,
     on_progress: Callable[[dict[str, Any]], None] = lambda _: None,
-    *,
-    finish: bool = False,
 ) -> Result | None:
     """Send `command` to the writer and return its result.
 
-    Returns None without a response. With `finish` the command runs to its end even if this client
-    disconnects. Raises the error of the handler (SwitchroomError, ConfigurationError), CommandMoved if the
-    process is ending before the work is finished, and SwitchroomError if the process ended without a result.
+    Returns None without a response. Raises the error of the handler (SwitchroomError, ConfigurationError),
+    Unfinished if the process is ending before the work is finished, and SwitchroomError if the process ended
+    without a result.
     """
     connection = _connect(data_dir)
     if connection is None:
@@ -206,7 +161,7 @@ def send_command(
     connection.settimeout(ACCEPT_SECONDS)
     with connection, connection.makefile("rb") as lines:
         try:
-            _send_message(connection, {"command": command, "arguments": arguments, "finish": finish})
+            _send_message(connection, {"command": command, "arguments": arguments})
             for line in lines:
                 message = json.loads(line)
                 if "taken" in message:
@@ -217,7 +172,7 @@ def send_command(
                 elif "result" in message:
                     return dict(message["result"])
                 elif "moved" in message:
-                    raise CommandMoved(dict(message["moved"]))
+                    raise Unfinished(dict(message["moved"]))
                 elif message.get("exit") == 2:
                     raise ConfigurationError(message["error"])
                 else:

@@ -6,7 +6,6 @@ Granian has no public function for this. Only this file uses names below its pub
 
 from __future__ import annotations
 
-import os
 import socket
 from collections.abc import Callable
 from typing import Any
@@ -40,11 +39,12 @@ LOGGING = {
 def run(load: Callable[[], Callable[..., Any]], listener: socket.socket, server: Server) -> None:
     """Serve the WSGI application that `load` returns, on the main thread of this process.
 
-    Connections wait in the backlog of `listener` until `load` returns. Returns after SIGTERM.
+    Connections wait in the backlog of `listener` until `load` returns. Returns after SIGTERM. The server
+    closes the descriptor of `listener` when it stops accepting connections.
     """
     make_holder: Any = SocketHolder
-    # As Granian pickles them: descriptor, whether it is a Unix socket, backlog. It closes the descriptor.
-    holder = make_holder(os.dup(listener.fileno()), False, port.BACKLOG)
+    # As Granian pickles them: descriptor, whether it is a Unix socket, backlog.
+    holder = make_holder(listener.detach(), False, port.BACKLOG)
     certificate = None if server.tls_cert is None else str(server.tls_cert.resolve())
     key = None if server.tls_key is None else str(server.tls_key.resolve())
     SERVE_IN_PROCESS(

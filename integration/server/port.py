@@ -70,23 +70,19 @@ def listen(host: str, port: int) -> socket.socket:
     cannot be opened.
     """
     try:
-        addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, _, _, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
     except OSError as error:
         raise SwitchroomError(
             f"server.host: {host!r} cannot be resolved: {error.strerror}. Use an address of this machine."
         ) from error
-    family, _, _, _, address = addresses[0]
     is_dual_stack = family == socket.AF_INET6 and host == "::" and socket.has_dualstack_ipv6()
-    listener = socket.socket(family, socket.SOCK_STREAM)
     try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if family == socket.AF_INET6:
-            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, int(not is_dual_stack))
-        listener.bind(address)
-        _prepare(listener)
+        listener = socket.create_server(address, family=family, dualstack_ipv6=is_dual_stack)
     except OSError as error:
-        listener.close()
         raise SwitchroomError(_describe_error(error, host, port)) from error
+    _prepare(listener)
     return listener
 
 

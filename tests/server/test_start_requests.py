@@ -77,7 +77,7 @@ def test_webhooks_are_stored_before_everything_else_has_started(starting: Produc
         ),
         "all webhooks applied",
     )
-    assert any("the start of the worker took" in line for line in starting.lines)
+    wait_for(lambda: any("the start of the worker took" in line for line in starting.lines), "the duration")
 
 
 @pytest.mark.parametrize("spoil", [Path.unlink, overwrite_header])

@@ -44,7 +44,6 @@ _TITLES = {
     "lookups": "Call record lookups",
     "release of memory": "Memory",
     "schedules of exports": "Export schedules",
-    "stop watcher": "Stop signal",
     "webhook delay": "Webhook delay",
     "webhooks applied": "Webhook processing",
     "work left by a command": "Interrupted commands",
