@@ -19,16 +19,18 @@ from pathlib import Path
 from typing import Any, ClassVar
 from unittest import mock
 
+from integration.core import clock
 from integration.simulator import embed
 from tests.support.harness import Process, Product, Simulator, alive, wait_for
 from tests.trials.tools import databases, seeded_bug
-from tests.trials.tools.local_mirror import LocalMirror, last_friday_evening
 from tests.trials.tools.local_product import LocalProduct
 from tests.trials.tools.moved_clock import MovedClock
 from tests.trials.tools.recorded_platform import RecordedPlatform
 
 Platform = Simulator | embed.Simulator | RecordedPlatform
 NO_TRAFFIC = ("--seed", "5", "--no-traffic")
+FRIDAY, WEEK = 86_400.0 + 20 * 3600, 7 * 86_400.0
+"""Unix seconds of the first Friday evening; seconds to the next."""
 
 
 class Trial:
@@ -251,16 +253,16 @@ class Trial:
         return simulator
 
     @contextmanager
-    def open_mirror(
-        self, simulator: embed.Simulator, folder: Path | None = None, **settings: str
-    ) -> Iterator[LocalMirror]:
-        """Open a mirror of `simulator` in this process."""
+    def build_product(
+        self, platform: Platform, folder: Path | None = None, **settings: Any
+    ) -> Iterator[LocalProduct]:
+        """Build the product in this process, without its jobs."""
         self.plant()
-        mirror = LocalMirror(folder or self.make_folder(), simulator, **settings)
+        product = LocalProduct(folder or self.make_folder(), *get_account(platform), **settings)
         try:
-            yield mirror
+            yield product
         finally:
-            mirror.close()
+            product.stop()
 
     @contextmanager
     def run_product(
@@ -272,15 +274,24 @@ class Trial:
         """
         self.plant()
         logging.disable(logging.CRITICAL)  # Failures that the trial causes would fill pages.
-        with MovedClock() as moved:
-            moved.set_wall(wall)
-            product = LocalProduct(self.make_folder(), moved, *get_account(platform), **settings)
-            try:
+        try:
+            with MovedClock() as moved, self.build_product(platform, moved=moved, **settings) as product:
+                moved.set_wall(wall)
+                product.start()
                 product.await_initial_sync()
                 yield product
-            finally:
-                product.stop()
-                logging.disable(logging.NOTSET)
+        finally:
+            logging.disable(logging.NOTSET)
+
+
+def last_friday_evening() -> float:
+    """Unix time at which the histories of trials end.
+
+    The days before a Monday morning have few calls, those before a Friday evening hundreds. The result of a
+    trial must not depend on the day on which it runs.
+    """
+    now = clock.unix()
+    return now - (now - FRIDAY) % WEEK
 
 
 def get_account(platform: Platform) -> tuple[str, str, str]:

@@ -20,7 +20,7 @@ from integration.sync.reading.full_sync import run_full_sync
 from tests.support.harness import ROOT, make_environment
 from tests.trials.tools import seeded_bug
 from tests.trials.tools.databases import query_rows
-from tests.trials.tools.local_mirror import LocalMirror
+from tests.trials.tools.local_product import LocalProduct
 from tests.trials.trial import Trial, get_account
 
 DOWNLOADS = {"recordings__download": "true", "voicemail__download": "true"}
@@ -96,9 +96,9 @@ class Files(Trial):
 
     def disturb(self) -> None:
         begun = self.make_folder()
-        with self.open_mirror(self.simulator, begun, **DOWNLOADS) as mirror:
-            run_full_sync(mirror.context, PLAN["monitors"])
-            expected = hash_platform_files(mirror)
+        with self.build_product(self.simulator, begun, **DOWNLOADS) as product:
+            run_full_sync(product.context, PLAN["monitors"])
+            expected = hash_platform_files(product)
         for path in expected:
             (begun / path).parent.mkdir(parents=True)
         for step in range(1, MAX_STEPS + 1):
@@ -137,11 +137,11 @@ class Files(Trial):
 
             return call
 
-        for target, name in ((os, "open"), (os, "fsync"), (os, "replace"), (media_files, "mark_present")):
-            setattr(target, name, count(getattr(target, name)))
-        with self.open_mirror(self.simulator, data_dir, **DOWNLOADS) as mirror:
-            download.prepare_downloads(mirror.context)
-            download.download_due_files(mirror.context)
+        with self.build_product(self.simulator, data_dir, **DOWNLOADS) as product:
+            for target, name in ((os, "open"), (os, "fsync"), (os, "replace"), (media_files, "mark_present")):
+                setattr(target, name, count(getattr(target, name)))
+            download.prepare_downloads(product.context)
+            download.download_due_files(product.context)
             step()
 
 
@@ -156,11 +156,11 @@ def _fork(work: Callable[[], None]) -> bool:
     return os.WIFSIGNALED(os.waitpid(child, 0)[1])
 
 
-def hash_platform_files(mirror: LocalMirror) -> dict[str, str]:
+def hash_platform_files(product: LocalProduct) -> dict[str, str]:
     """sha256 of what the platform sends, by path below data_dir."""
-    rows = mirror.query("SELECT kind, record_id, path FROM media")
+    rows = product.query("SELECT kind, record_id, path FROM media")
     return {
-        path: _hash(mirror.platform.get(media_files.get_platform_file_path(kind, number)).body)
+        path: _hash(product.context.platform.get(media_files.get_platform_file_path(kind, number)).body)
         for kind, number, path in rows
     }
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import threading
 
 from integration.core import clock
 from integration.core.commands import Progress
 from integration.sync.plan import PLAN
 from integration.sync.reading import verify_coverage
+from tests.trials.tools.local_product import count_requests
 from tests.trials.trial import Trial, until
 
 DAY_FAULTS = ("status=503", "html", "status=429/30", "malformed=json")
@@ -40,51 +40,51 @@ class DayOffline(Trial):
         parser.add_argument("--fault", default="status=503", help=f"such as {', '.join(DAY_FAULTS)}")
 
     def disturb(self) -> None:
-        self.passed, unix, monotonic = 0.0, clock.unix, clock.monotonic
-        self.patch(clock, "unix", lambda: unix() + self.passed)
-        self.patch(clock, "monotonic", lambda: monotonic() + self.passed)
-        simulator = self.embed_simulator(self.options.size)
-        mirror = self.mirror = self.cleanup.enter_context(self.open_mirror(simulator))
-        self.jobs, self.scheduler = self.cleanup.enter_context(mirror.run_jobs())
-        self.verify_soon(mirror.is_complete, "the initial sync ends")
-        mirror.set_fault(self.options.fault)
+        self.simulator = simulator = self.embed_simulator(self.options.size)
+        self.product = product = self.cleanup.enter_context(self.run_product(simulator))
+        simulator.context.faults.add(self.options.fault)
         simulator.context.request_log.clear()
-        begun, added = clock.unix(), 0
-        while self.passed < DAY:
-            self.passed += STEP
-            mirror.add_cdrs(2)
-            added += 2
-            self.jobs.run_all_now()
-            threading.Event().wait(0.05)
-        minutes = (clock.unix() - begun) / 60
-        ((path, count),) = mirror.count_requests().most_common(1)
-        mirror.set_fault("")
+        steps = int(DAY / STEP)
+        for _ in range(steps):
+            self._add_cdrs(2)
+            product.advance(STEP)
+        ((path, count),) = count_requests(simulator).most_common(1)
+        simulator.context.faults.clear()
+        minutes = DAY / 60
         self.verify(count <= minutes, f"at most a request a minute: {count} to {path} in {minutes:.0f} min")
         self.figures.append(
-            f"{self.options.fault}: {added} CDRs in 24 h offline, at most {count} requests to {path}"
+            f"{self.options.fault}: {2 * steps} CDRs in 24 h offline, at most {count} requests to {path}"
         )
 
+    def _add_cdrs(self, count: int) -> None:
+        """Add CDRs at the platform, dated now."""
+        world = self.simulator.world
+        cdrs = world.collections["cdrs"]
+        with world.lock:
+            pattern = dict(list(cdrs.records.values())[-1])
+            for _ in range(count):
+                number, leg = world.new_id("cdrs"), world.new_id("calls")
+                ids = {"id": number, "live_id": leg, "root_live_id": leg}
+                cdrs.add({**pattern, **ids, "calldate": clock.utc_text()})
+
     def check(self) -> None:
-        mirror = self.mirror
-        ended = clock.unix()
+        product, ended = self.product, clock.unix()
 
         def is_equal() -> bool:
-            self.passed += 20
-            self.jobs.run_all_now()
-            until(lambda: self.scheduler.is_idle)
-            return mirror.list_differing() == []
+            product.advance(20)
+            return product.list_differing(self.simulator) == []
 
         caught_up = until(is_equal, 10 if self.is_seeded else 240)
         took = (clock.unix() - ended) / 60
-        differing = mirror.list_differing()
+        differing = product.list_differing(self.simulator)
         self.verify(
             caught_up and took <= MAX_MINUTES,
             f"the mirror equals the platform after {took:.1f} min, except {differing}",
         )
-        twice = mirror.count_duplicates("cdrs")
+        twice = product.query_value("SELECT count(*) - count(DISTINCT id) FROM cdrs")
         self.verify(twice == 0, f"no record is stored twice, not {twice}")
         progress = Progress(lambda _facts: None, lambda: True)
-        result = verify_coverage.verify_completeness(mirror.context, {"resources": list(PLAN)}, progress)
+        result = verify_coverage.verify_completeness(product.context, {"resources": list(PLAN)}, progress)
         incomplete = [one["collection"] for one in result["proofs"] if one["error"] or one["gaps"]]
         self.verify(result["complete"], f"every collection is complete, except {incomplete}")
         self.figures.append(f"equal after {took:.1f} min")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from integration.access import people, sessions
 from integration.core import scheduler
 from integration.core.commands import Progress
 from integration.settings.model import load
+from integration.simulator import embed
 from integration.simulator.http.transport import SimulatorServer
 from integration.sync.commands import sync
 from integration.sync.plan import PLAN, list_full_sync_policies
@@ -25,11 +27,24 @@ CALL_TIMERS = "call timers"
 """Job that ends calls and detects changes of the wall clock."""
 
 
+NOT_COMPARED = {"calls", "me"}
+
+
 class LocalProduct:
-    """The product, with its receiver and its pages at `origin`."""
+    """The product; after `start` with jobs, its receiver and its pages at `origin`.
+
+    `moved` is the clock of `advance` and `set_wall`.
+    """
 
     def __init__(
-        self, folder: Path, moved: MovedClock, base_url: str, user_id: str, api_key: str, **settings: str
+        self,
+        folder: Path,
+        base_url: str,
+        user_id: str,
+        api_key: str,
+        *,
+        moved: MovedClock | None = None,
+        **settings: str,
     ) -> None:
         own = {
             "sync__max_requests_per_minute": "100000",
@@ -38,22 +53,29 @@ class LocalProduct:
             "backup__every_hours": "0",
         }
         environment = make_environment(folder, base_url, user_id, api_key, **own | settings)
-        self.moved = moved
+        if "platform__email" in settings:
+            del environment["SWITCHROOM_PLATFORM__USER_ID"], environment["SWITCHROOM_PLATFORM__API_KEY"]
+        self.folder = folder
+        self.moved = moved or MovedClock()
         self.credentials = (user_id, api_key)
         with observe_scheduler() as schedulers:
             self.product = factory.Product(load(None, environment))
         (self._jobs,) = schedulers
         self.context = self.product.context
         self.mirror_db, self.app_db = self.context.mirror_db, self.context.app_db
+        self._server: SimulatorServer | None = None
+
+    def start(self) -> None:
         self._user = people.create(self.app_db, "admin@example.com", "admin", password_hash="x")
         self._server = SimulatorServer("127.0.0.1", 0, self.product.application, None)
         self._server.serve_in_thread()
         self.origin = f"http://127.0.0.1:{self._server.port}"
-        self.webhook_url = f"{self.origin}/webhooks/{(folder / 'webhook-secret').read_text().strip()}"
+        self.webhook_url = f"{self.origin}/webhooks/{(self.folder / 'webhook-secret').read_text().strip()}"
         self.product.start()
 
     def stop(self) -> None:
-        self._server.stop()
+        if self._server is not None:
+            self._server.stop()
         self.product.stop()
 
     def query(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
@@ -71,6 +93,20 @@ class LocalProduct:
             for name, one in checks.items()
             if one["state"] == state and name not in excluded
         ]
+
+    def list_differing(self, simulator: embed.Simulator) -> list[str]:
+        """Collections whose keys differ from those of the platform."""
+        differing = []
+        for name, policy in PLAN.items():
+            key = policy.resource.key
+            if not key or name in NOT_COMPARED:
+                continue
+            sql = f'SELECT "{key}" FROM "{policy.resource.table}" WHERE _missing_since IS NULL'
+            with simulator.world.lock:
+                expected = {str(one[key]) for one in simulator.world.collections[name].records.values()}
+            if {str(row[0]) for row in self.query(sql)} != expected:
+                differing.append(name)
+        return differing
 
     def await_initial_sync(self) -> None:
         sql, total = "SELECT count(*) FROM _walks WHERE complete_at > ''", len(list_full_sync_policies())
@@ -124,3 +160,8 @@ class LocalProduct:
 
     def _is_idle(self) -> bool:
         return self._jobs.is_idle and not self.context.inbox.list_unapplied(self.mirror_db.path)
+
+
+def count_requests(simulator: embed.Simulator) -> Counter[str]:
+    """Requests by path."""
+    return Counter(entry["path"] for entry in list(simulator.context.request_log))
