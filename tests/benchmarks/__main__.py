@@ -1,4 +1,4 @@
-"""Benchmarks: `python -m tests.benchmarks [NAME …] [--rows N]`.
+"""Benchmarks: `python -m tests.benchmarks [NAME …] [--rows N] [--json FILE]`.
 
 Each measures the product from the outside, as a process or over HTTP, beside its peers in the same run and in
 alternating order. It prints a section of tests/benchmarks/results/README.md. A module of this folder that
@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import json
 import os
 import platform
 import sys
 import time
 from collections.abc import Mapping
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from tests.benchmarks.tools.benchmark import PRODUCT, Benchmark, Options
 from tests.benchmarks.tools.data_dirs import get_commit
@@ -40,8 +43,10 @@ def main(arguments: list[str]) -> int:
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help="all by default")
     parser.add_argument(
-        "--rows", type=int, metavar="N", help="number of CDRs, by default each benchmark's own"
+        "--rows", metavar="N[,N]", default="", help="numbers of CDRs, by default each benchmark's own"
     )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures of this run")
+    parser.add_argument("--dlt", metavar="PYTHON", help="a Python that has dlt[sqlalchemy], to compare with")
     parser.add_argument("--check", action="store_true", help="check generous bounds at a small size, as CI")
     options = parser.parse_args(arguments)
     if unknown := set(options.names) - set(benchmarks):
@@ -49,8 +54,10 @@ def main(arguments: list[str]) -> int:
     selected = {name: benchmarks[name] for name in options.names or benchmarks}
     if options.check:
         return _check(selected)
-    for benchmark in selected.values():
-        _run(benchmark, Options(options.rows or benchmark.rows))
+    rows = tuple(int(number.replace("_", "")) for number in options.rows.split(",") if number)
+    made = {name: _run(one, Options(rows, options.dlt)) for name, one in selected.items()}
+    if options.json:
+        options.json.write_text(json.dumps(made, indent=1, ensure_ascii=False) + "\n", "utf-8")
     return 0
 
 
@@ -70,7 +77,7 @@ def _check(benchmarks: Mapping[str, Benchmark]) -> int:
     return 1 if failures else 0
 
 
-def _run(benchmark: Benchmark, options: Options) -> None:
+def _run(benchmark: Benchmark, options: Options) -> list[dict[str, Any]]:
     """Run a benchmark, and print its figures as a section of a Markdown page."""
     load, begun = os.getloadavg()[0], time.perf_counter()
     figures = benchmark.measure(options)
@@ -81,6 +88,7 @@ def _run(benchmark: Benchmark, options: Options) -> None:
         f"| Figure | CDRs | {PRODUCT} | Peers and ratios | Goal |\n|---|---|---|---|---|"
     )
     print(*(figure.describe() for figure in figures), "", sep="\n", flush=True)
+    return [asdict(figure) for figure in figures]
 
 
 if __name__ == "__main__":

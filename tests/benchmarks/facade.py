@@ -39,7 +39,7 @@ Condition = tuple[str, str, object]
 
 
 def measure(options: Options) -> list[Figure]:
-    rows = options.rows
+    (rows,) = options.rows[-1:] or BENCHMARK.rows
     data_dir, rounds = get_data_dir(rows), SMALL_ROUNDS if options.is_small else ROUNDS
     with ExitStack() as stack:
         drop_from_page_cache(data_dir)
@@ -165,6 +165,6 @@ def _measure_filters(
 BENCHMARK = Benchmark(
     title="Facade: pages of 5,000 CDRs, filters and sorts",
     measure=measure,
-    rows=1_000_000,
+    rows=(1_000_000,),
     bounds={"page of 3,000 CDRs: first": Goal(8, SELECT)},
 )

@@ -62,7 +62,7 @@ REPORTS = {
 
 
 def measure(options: Options) -> list[Figure]:
-    rows = options.rows
+    (rows,) = options.rows[-1:] or BENCHMARK.rows
     data_dir, rounds = get_data_dir(rows, without_webhooks=True), SMALL_ROUNDS if options.is_small else ROUNDS
     limits = dict.fromkeys([*PAGES, *REPORTS], PAGE_LIMIT) | dict.fromkeys(SEARCHES, SEARCH_LIMIT)
     paths = {**PAGES, **SEARCHES, **REPORTS}
@@ -100,6 +100,6 @@ def measure(options: Options) -> list[Figure]:
 BENCHMARK = Benchmark(
     title="Pages of the dashboard: history, search, reports",
     measure=measure,
-    rows=1_000_000,
+    rows=(1_000_000,),
     bounds={"history": Goal(300, NOOP)},
 )

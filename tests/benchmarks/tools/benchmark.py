@@ -43,10 +43,13 @@ class Figure:
         """Return the product's measurements divided by those of a peer in the same round."""
         return [a / b for a, b in zip(self.values, self.peers[peer], strict=True)]
 
-    def is_met(self, goal: Goal) -> bool:
-        """Return whether a goal is met."""
-        values = self.values if goal.peer is None else self.list_ratios(goal.peer)
-        return goal.is_met(statistics.median(values))
+    def compare(self, goal: Goal) -> bool | None:
+        """Return whether a goal is met, None if its peer is missing."""
+        if goal.peer is None:
+            return goal.is_met(statistics.median(self.values))
+        return (
+            goal.is_met(statistics.median(self.list_ratios(goal.peer))) if goal.peer in self.peers else None
+        )
 
     def describe(self) -> str:
         """Return a row of a Markdown table."""
@@ -54,7 +57,8 @@ class Figure:
             f"{peer}: {describe_values(values)}, ratio {describe_values(self.list_ratios(peer))}"
             for peer, values in self.peers.items()
         ]
-        goals = [f"{goal.describe()}: {'met' if self.is_met(goal) else '**missed**'}" for goal in self.goals]
+        verdicts = {True: "met", False: "**missed**", None: "not compared"}
+        goals = [f"{goal.describe()}: {verdicts[self.compare(goal)]}" for goal in self.goals]
         size = f"{self.size:,}" if self.size else "–"
         cells = (
             f"{self.name}, {self.unit}",
@@ -68,10 +72,11 @@ class Figure:
 
 @dataclass(frozen=True)
 class Options:
-    """Size of a run."""
+    """Sizes of a run, and a Python that has dlt."""
 
-    rows: int
-    """Number of records, 0 for a benchmark without any."""
+    rows: tuple[int, ...] = ()
+    """Numbers of records, empty for the benchmark's own."""
+    dlt: str | None = None
     is_small: bool = False
     """Whether few rounds suffice, as in the check of CI."""
 
@@ -87,19 +92,19 @@ class Benchmark:
 
     title: str
     measure: Callable[[Options], list[Figure]]
-    rows: int = 0
-    """Default number of records, 0 for a benchmark without any."""
+    rows: tuple[int, ...] = ()
+    """Default numbers of records."""
     bounds: Mapping[str, Goal] = field(default_factory=dict)
     """Generous limits of figures that CI checks at a small size."""
 
     def find_exceeded(self) -> list[str]:
         """Measure at a small size. Returns a row of each figure that exceeds its bound."""
-        options = Options(self.SMALL_ROWS if self.rows else 0, is_small=True)
-        figures = {figure.name: figure for figure in self.measure(options)}
+        rows = (self.SMALL_ROWS,) if self.rows else ()
+        figures = {figure.name: figure for figure in self.measure(Options(rows, is_small=True))}
         return [
             f"{goal.describe()}: {figures[name].describe()}"
             for name, goal in self.bounds.items()
-            if not figures[name].is_met(goal)
+            if not figures[name].compare(goal)
         ]
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -31,8 +33,8 @@ MAX_AGE_DAYS = 14.0
 """Age at which a directory is made again, because reports of this month count from now."""
 DERIVE_SECONDS = 600
 """Longest time in which all calls of a directory are computed again."""
-MARK = "data.json"
-"""File that marks a complete directory."""
+PARTS = "data.json"
+"""File that marks a complete directory: commit, and elapsed and CPU seconds of the parts of its creation."""
 
 
 @contextmanager
@@ -82,27 +84,35 @@ def add_key(product: Product) -> str:
     return added.stdout.split()[-1].partition(":")[2]
 
 
-def get_data_dir(cdrs: int, *, without_webhooks: bool = False) -> Path:
+def get_data_dir(cdrs: int, *, without_webhooks: bool = False, of_this_commit: bool = False) -> Path:
     """Return a data directory after the initial sync of `cdrs` CDRs, complete like that of a running product.
 
-    It is made by the product itself: `switchroom sync` reads the platform of the benchmarks. An earlier
-    commit may have made it. Without `without_webhooks` it may have the calls of webhooks that earlier
-    benchmarks sent.
+    It is made by the product itself: `switchroom sync` reads the platform of the benchmarks. Without
+    `without_webhooks` it may have the calls of webhooks that earlier benchmarks sent; without
+    `of_this_commit` an earlier commit of the product may have made it.
     """
-    data_dir = FOLDER / f"data-{cdrs}"
-    mark = data_dir / MARK
+    data_dir, commit = FOLDER / f"data-{cdrs}", get_commit()
+    mark = data_dir / PARTS
     is_present = mark.exists() and time.time() - mark.stat().st_mtime < MAX_AGE_DAYS * 86_400
+    if is_present and of_this_commit:
+        is_present = json.loads(mark.read_text()).get("commit") == commit
     if is_present and not (without_webhooks and _has_webhooks(data_dir)):
         return data_dir
     shutil.rmtree(data_dir, ignore_errors=True)
     data_dir.mkdir(parents=True, mode=0o700)
     print(f"creating {data_dir}", flush=True)
     with run_platform(cdrs) as url:
+        begun, begun_cpu = time.perf_counter(), _read_cpu_of_ended_children()
         command = [sys.executable, "app.py", "sync", *COLLECTIONS, "--no-files", "--quiet"]
         subprocess.run(command, cwd=ROOT, env=make_environment(data_dir, url), check=True)
+        seconds = {
+            "sync": time.perf_counter() - begun,
+            "sync, CPU": _read_cpu_of_ended_children() - begun_cpu,
+        }
     # The platform had a port of this run only; a data directory belongs to one platform.
     account = data_dir / "account.json"
     account.write_text(account.read_text().replace(url.removesuffix("/v1.2"), NOWHERE.removesuffix("/v1.2")))
+    begun = time.perf_counter()
     with (
         closing(open_mirror(data_dir / "mirror.db")) as mirror,
         closing(open_app_db(data_dir / "house.db")) as app_db,
@@ -114,7 +124,8 @@ def get_data_dir(cdrs: int, *, without_webhooks: bool = False) -> Path:
         rebuild.install(mirror, rules)
         rebuild.rebuild_due(mirror, rules)
         update_from_mirror(app_db, mirror)
-    mark.touch()
+    seconds["search index, report sums and call-back list"] = time.perf_counter() - begun
+    mark.write_text(json.dumps({"commit": commit, **seconds}))
     return data_dir
 
 
@@ -122,6 +133,11 @@ def get_commit() -> str:
     """Return the last commit of the product, empty outside a clone."""
     git = ("git", "-C", str(ROOT), "log", "-1", "--format=%h", "--", "integration")
     return subprocess.run(git, capture_output=True, text=True, check=False).stdout.strip()
+
+
+def _read_cpu_of_ended_children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _has_webhooks(data_dir: Path) -> bool:
