@@ -39,7 +39,6 @@ from integration.sync.writing import write_log
 from integration.workspace import (
     announcement_files,
     app_changes,
-    callback_reminders,
     callbacks,
     notes,
     opening_hours,
@@ -67,7 +66,6 @@ TABLE_MODULES: tuple[ModuleType, ...] = (
     notes,
     callbacks,
     app_changes,
-    callback_reminders,
     saved,
     export_jobs,
     write_log,

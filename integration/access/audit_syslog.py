@@ -9,7 +9,6 @@ import json
 import logging
 import queue
 import socket
-import sys
 import threading
 from dataclasses import asdict
 from functools import partial
@@ -37,7 +36,6 @@ class SyslogCopy:
     def __init__(self, app_db: Database, target: str | None, health: Health) -> None:
         self._target = target or ""
         self._entries: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-        self._handler: _Handler | None = None
         self._error: str | None = None
         self._thread = threading.Thread(target=self._run, name="audit syslog", daemon=True)
         if target is not None:
@@ -56,39 +54,30 @@ class SyslogCopy:
             self._thread.join(CLOSE_SECONDS)
 
     def _run(self) -> None:
+        handler: _Handler | None = None
         while (text := self._entries.get()) is not None:
-            error = self._send(text)
-            self._error = error and f"{self._target}: {error}. Check the key syslog of [audit]."
-        if self._handler is not None:
-            self._handler.close()
-
-    def _send(self, text: str) -> str | None:
-        """Send one entry and return the error, None without one."""
-        try:
-            if self._handler is None:
-                self._handler = _open_handler(self._target)
-            self._handler.error = None
-            self._handler.emit(logging.LogRecord("audit", logging.INFO, "", 0, text, None, None))
-        except OSError as error:
-            return str(error)
-        if self._handler.error is not None:
-            error_text = str(self._handler.error)
-            # The next entry opens a new connection.
-            self._handler.close()
-            self._handler = None
-            return error_text
-        return None
+            try:
+                handler = handler or _open_handler(self._target)
+                handler.emit(logging.LogRecord("audit", logging.INFO, "", 0, text, None, None))
+                self._error = None
+            except OSError as error:
+                self._error = f"{self._target}: {error}. Check the key syslog of [audit]."
+                if handler is not None:
+                    # The next entry opens a new connection.
+                    handler.close()
+                    handler = None
+        if handler is not None:
+            handler.close()
 
 
 class _Handler(SysLogHandler):
-    """Handler that stores an error instead of printing a traceback."""
+    """Handler that raises an error instead of printing a traceback."""
 
     ident = "switchroom-audit: "
     append_nul = False
-    error: BaseException | None = None
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: ARG002
-        self.error = sys.exc_info()[1]
+        raise
 
 
 def _open_handler(target: str) -> _Handler:

@@ -15,8 +15,7 @@ from flask import Request
 
 from integration.access import credential_cache, keys, login_throttle, visibility
 from integration.access.credential_cache import CachedCredential
-from integration.access.key_limits import KeyRates, KeyRefused
-from integration.access.keys import Key
+from integration.access.keys import Key, KeyRates, KeyRefused
 from integration.access.login_throttle import TooManyAttempts
 from integration.access.rights import list_key_rights
 from integration.access.tenant_check import TenantCheck

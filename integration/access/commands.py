@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from integration import catalogue
-from integration.access import audit, key_limits, keys, people, setup_links
+from integration.access import audit, keys, people, setup_links
 from integration.access.rights import RIGHTS, ROLE_LABELS
 from integration.core.commands import COMMAND_LINE, Arguments, Progress, Result, command
 from integration.core.errors import DomainError
@@ -93,7 +93,7 @@ def add_key(context: AccessContext, arguments: Arguments, _: Progress) -> Result
         arguments["scope"],
         None if collections is None else [_check_collection(name) for name in collections],
         arguments.get("platform_user_id"),
-        limits=key_limits.parse_limits(
+        limits=keys.parse_limits(
             arguments.get("expires") or "",
             arguments.get("networks") or (),
             arguments.get("rate") or "",

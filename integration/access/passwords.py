@@ -1,7 +1,8 @@
-"""Password hashing with argon2id, in the low-memory profile of RFC 9106."""
+"""Passwords: their strength, and hashing with argon2id in the low-memory profile of RFC 9106."""
 
 from __future__ import annotations
 
+import re
 import threading
 import unicodedata
 from collections.abc import Iterable, Iterator
@@ -11,7 +12,6 @@ from functools import lru_cache
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
-from integration.access.login import password_strength
 from integration.core.errors import DomainError
 
 MIN_LENGTH, MAX_LENGTH = 10, 200
@@ -30,6 +30,20 @@ HASHER = PasswordHasher()
 
 A stored hash with other cost parameters is replaced at the next login.
 """
+
+MIN_SCORE = 3
+"""Lowest accepted score of zxcvbn, from 0 to 4. Score 3 takes at least 10^8 guesses."""
+ESTIMATED_LENGTH = 72
+"""Characters that zxcvbn accepts; its time grows with the square of the length."""
+MIN_OTHER_CHARACTERS = 8
+"""Characters that a password needs besides words about the user."""
+MIN_WORD_LENGTH = 3
+"""Characters of the shortest word about the user that counts."""
+PRODUCT_NAME = "switchroom"
+
+_WORD = re.compile(r"[^\W_]+")
+_estimate_lock = threading.Lock()
+"""zxcvbn stores the words about the user in a dictionary of its module."""
 
 _hash_slots = threading.BoundedSemaphore(MAX_PARALLEL_HASHES)
 
@@ -55,7 +69,7 @@ def hash_password(password: str, user_texts: Iterable[str] = ()) -> str:
         )
     if len(normalized) > MAX_LENGTH:
         raise DomainError(f"The password has {len(normalized)} characters. It can have at most {MAX_LENGTH}.")
-    password_strength.check_strength(normalized, user_texts)
+    check_strength(normalized, user_texts)
     with _hash_slot():
         return HASHER.hash(normalized)
 
@@ -106,3 +120,38 @@ def _hash_slot() -> Iterator[None]:
         yield
     finally:
         _hash_slots.release()
+
+
+def check_strength(password: str, user_texts: Iterable[str] = ()) -> None:
+    """Raise DomainError for a password that is easy to guess.
+
+    `user_texts`: e-mail address, name and company of the user.
+    """
+    words = sorted(set(_split_words(user_texts)), key=len, reverse=True)
+    rest = password.casefold()
+    for word in words:
+        rest = rest.replace(word, "")
+    if rest != password.casefold() and len(rest) < MIN_OTHER_CHARACTERS:
+        raise DomainError(
+            "The password consists mostly of your address, name or company. "
+            "Choose one without them, for example four random words."
+        )
+    # Imported here because its word lists take 0.1 s to load and few requests set a password.
+    from zxcvbn import zxcvbn
+
+    with _estimate_lock:
+        estimate = zxcvbn(password[:ESTIMATED_LENGTH], words)  # type: ignore[no-untyped-call]
+    if estimate["score"] < MIN_SCORE:
+        warning = estimate["feedback"]["warning"] or "It can be guessed with few attempts."
+        raise DomainError(
+            f"The password is easy to guess. {warning} Choose another one, for example four random words."
+        )
+
+
+def _split_words(texts: Iterable[str]) -> Iterator[str]:
+    """Return the texts and their words, folded, without short ones."""
+    for text in (*texts, PRODUCT_NAME):
+        folded = text.strip().casefold()
+        for word in (folded, *_WORD.findall(folded)):
+            if len(word) >= MIN_WORD_LENGTH:
+                yield word

@@ -13,7 +13,7 @@ from integration.access.rights import has
 from integration.api.requests import ApiRequest, build_value_error
 from integration.core.api_responses import ApiError
 from integration.mirror.page_queries.history import Cursor
-from integration.workspace import callbacks, visible_callbacks
+from integration.workspace import callbacks
 from integration.workspace.callback_items import CallbackItem
 from integration.workspace.callbacks import ItemAction, ItemChanged
 
@@ -43,7 +43,7 @@ def list_items(request: ApiRequest) -> Json:
     with request.open_databases() as (mirror, app):
         while len(found) <= limit:
             items = callbacks.list_items(app, state, limit=limit + 1, before=position)
-            found += visible_callbacks.select_visible(mirror, request.caller.visibility, items)
+            found += callbacks.select_visible(mirror, request.caller.visibility, items)
             if len(items) <= limit:
                 break
             position = (items[-1].last_at, items[-1].id)
@@ -72,7 +72,7 @@ def change_item(request: ApiRequest, item_id: int, action_name: str, body_text: 
         raise build_value_error("note", "Send the text of the note; an empty one removes it.")
     owner = _find_owner(request, body, is_required=action_name == "claim")
     with request.open_databases() as (mirror, app):
-        item = visible_callbacks.find_visible(app, mirror, request.caller.visibility, item_id)
+        item = callbacks.find_visible(app, mirror, request.caller.visibility, item_id)
     if item is None:
         raise ApiError(404, f"There is no item {item_id} in the call-back list.")
     if item.owner is not None and item.owner != owner and (owner is not None or action_name == "claim"):

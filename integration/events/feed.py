@@ -21,7 +21,7 @@ from integration.mirror.page_queries import history
 from integration.mirror.page_queries.changed_calls import find_last_change, list_changed
 from integration.mirror.records import change_log
 from integration.sqlite.transaction import Change
-from integration.workspace import callbacks, visible_callbacks
+from integration.workspace import callbacks
 
 UPDATED, GAP = "call.updated", "gap"
 CALL_KINDS = ("call.ringing", "call.answered", "call.ended", UPDATED)
@@ -295,7 +295,7 @@ def _find_visible_ids(
         )
         message_ids = {row["id"] for row in rows}
         items = [item for item_id in item_ids if (item := callbacks.find_item(app, item_id)) is not None]
-        item_ids = {item.id for item in visible_callbacks.select_visible(mirror, viewer, items)}
+        item_ids = {item.id for item in callbacks.select_visible(mirror, viewer, items)}
     return {
         **dict.fromkeys(CALL_KINDS, calls),
         **dict.fromkeys(MESSAGE_KINDS, message_ids),

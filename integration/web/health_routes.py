@@ -6,7 +6,7 @@ from flask import Blueprint, Response, jsonify, request
 
 from integration.access import login_throttle
 from integration.access.browser import is_local_request
-from integration.access.key_limits import KeyRefused
+from integration.access.keys import KeyRefused
 from integration.access.login_throttle import TooManyAttempts
 from integration.context import AppContext
 from integration.web.metrics.registry import CONTENT_TYPE, Metrics

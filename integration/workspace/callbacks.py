@@ -9,15 +9,20 @@ and actions arrive, and they survive a rebuild of the mirror.
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from integration.core import clock
 from integration.core.errors import SwitchroomError
+from integration.mirror.page_queries import history
 from integration.sqlite.database import Database
 from integration.sqlite.schema import Schema, execute_script
 from integration.sqlite.transaction import Transaction
 from integration.workspace.callback_items import CallbackItem, recompute_items
+
+if TYPE_CHECKING:
+    from integration.access.visibility import Visibility
 
 ItemAction = Literal["close", "reopen", "assign", "note"]
 MAX_NOTE_LENGTH = 500
@@ -51,6 +56,14 @@ CREATE TABLE IF NOT EXISTS callback_deeds (
 CREATE INDEX IF NOT EXISTS callback_deeds_assigned ON callback_deeds (text, at) WHERE deed = 'assign';
 CREATE TABLE IF NOT EXISTS callback_deed_calls (
     call_id INTEGER NOT NULL, deed_id INTEGER NOT NULL, PRIMARY KEY (call_id, deed_id)
+) STRICT, WITHOUT ROWID;
+
+-- one reminder of each user for a caller
+CREATE TABLE IF NOT EXISTS callback_reminders (
+    person_id INTEGER NOT NULL REFERENCES people (id) ON DELETE CASCADE,
+    party TEXT NOT NULL,
+    at TEXT NOT NULL,
+    PRIMARY KEY (person_id, party)
 ) STRICT, WITHOUT ROWID;
 
 -- Missed calls before `since` create no items.
@@ -162,6 +175,106 @@ def compute_fingerprint(connection: sqlite3.Connection) -> tuple[int, ...]:
         " WHERE state = 'open'"
     ).fetchone()
     return tuple(row)
+
+
+# --- items that a viewer can see and change ------------------------------------------------------------
+# Pages, buttons, counts and drawers select items here, so that they agree.
+
+
+def select_visible(
+    mirror_connection: sqlite3.Connection, viewer: Visibility, items: Iterable[CallbackItem]
+) -> list[CallbackItem]:
+    """Return the items that `viewer` sees, in the same order.
+
+    The last missed call decides. An item whose call is not in the mirror has no known owner, so a viewer with
+    a user scope does not see it.
+    """
+    if viewer.user_scope is None:
+        return list(items)
+    items = list(items)
+    calls = history.find_all(mirror_connection, [item.last_call_id for item in items])
+    return [
+        item
+        for item in items
+        if item.last_call_id in calls and viewer.can_see_callback(calls[item.last_call_id]["user_id"])
+    ]
+
+
+def find_visible(
+    app_connection: sqlite3.Connection,
+    mirror_connection: sqlite3.Connection,
+    viewer: Visibility,
+    item_id: int,
+) -> CallbackItem | None:
+    """Return an item by id.
+
+    None if it does not exist or the viewer does not see it.
+    """
+    item = find_item(app_connection, item_id)
+    return next(iter(select_visible(mirror_connection, viewer, [item] if item else [])), None)
+
+
+def find_visible_open(
+    app_connection: sqlite3.Connection,
+    mirror_connection: sqlite3.Connection,
+    viewer: Visibility,
+    party: str | None,
+) -> CallbackItem | None:
+    """Return the open item of a caller, if the viewer sees one.
+
+    `party`: the number in E.164 or as received.
+    """
+    item = find_open_item(app_connection, party)
+    return next(iter(select_visible(mirror_connection, viewer, [item] if item else [])), None)
+
+
+def count_visible_open(
+    app_connection: sqlite3.Connection, mirror_connection: sqlite3.Connection, viewer: Visibility
+) -> int:
+    """Return the number of open items that the viewer sees."""
+    if viewer.user_scope is None:
+        return count_open(app_connection)
+    return len(select_visible(mirror_connection, viewer, list_items(app_connection)))
+
+
+# --- reminders of users --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Reminder:
+    """Reminder of an open item. `at`: UTC text."""
+
+    at: str
+    item: CallbackItem
+
+
+def save_reminder(app_db: Database, person_id: int, party: str, at: str) -> None:
+    """Set the reminder of a caller.
+
+    It replaces an earlier one of the same user.
+    """
+    app_db.write(
+        lambda tx: tx.execute(
+            "INSERT OR REPLACE INTO callback_reminders VALUES (?, ?, ?)", (person_id, party, at)
+        )
+    )
+
+
+def load_reminders(connection: sqlite3.Connection, person_id: int) -> dict[str, str]:
+    """Return the reminder times of a user, by caller."""
+    rows = connection.execute("SELECT party, at FROM callback_reminders WHERE person_id = ?", (person_id,))
+    return {row[0]: row[1] for row in rows}
+
+
+def list_due_reminders(
+    connection: sqlite3.Connection, person_id: int, since: str, until: str
+) -> list[Reminder]:
+    """Return the reminders of open items from `since` to `until` (UTC text)."""
+    return [
+        Reminder(at, item)
+        for party, at in load_reminders(connection, person_id).items()
+        if since <= at <= until and (item := find_open_item(connection, party)) is not None
+    ]
 
 
 # --- actions of users ----------------------------------------------------------------------------------

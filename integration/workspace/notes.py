@@ -195,10 +195,7 @@ def search(connection: sqlite3.Connection, query: str, limit: int) -> list[sqlit
 
     Columns: leg_id, text, person, at (UTC text). Only the first 10 words count.
     """
-    patterns = [f"%{escape_like(word)}%" for word in query.split()[:10]]
-    if not patterns:
-        return []
-    condition = " AND ".join("text LIKE ? ESCAPE '\\'" for _ in patterns)
+    condition, patterns = _match_words(query)
     return connection.execute(
         f"SELECT leg_id, text, person, at FROM notes WHERE {condition} ORDER BY at DESC LIMIT ?",
         (*patterns, limit),
@@ -210,13 +207,16 @@ def search_legs(connection: sqlite3.Connection, query: str) -> list[int]:
 
     A note or label matches if it contains every word of `query`; only the first 10 words count.
     """
-    patterns = [f"%{escape_like(word)}%" for word in query.split()[:10]]
-    if not patterns:
-        return []
-    condition = " AND ".join("text LIKE ? ESCAPE '\\'" for _ in patterns)
+    condition, patterns = _match_words(query)
     rows = connection.execute(
         "SELECT leg_id FROM (SELECT leg_id, text, at FROM notes"
         f" UNION ALL SELECT leg_id, label, at FROM labels) WHERE {condition} ORDER BY at DESC LIMIT ?",
         (*patterns, MAX_LEGS),
     )
     return sorted({row[0] for row in rows})
+
+
+def _match_words(query: str) -> tuple[str, list[str]]:
+    """Return the condition for texts with every word of `query`, and its values. No words match no text."""
+    patterns = [f"%{escape_like(word)}%" for word in query.split()[:10]]
+    return " AND ".join("text LIKE ? ESCAPE '\\'" for _ in patterns) or "0", patterns

@@ -7,7 +7,7 @@ import base64
 import pytest
 
 from integration.access import keys
-from integration.access.key_limits import KeyLimits
+from integration.access.keys import KeyLimits
 from tests.support.application import TestApp, basic_headers
 from tests.support.applications.shared_app import SharedApp
 from tests.support.fake_exchange import ADMINISTRATOR, OTHER_CUSTOMER, USER, WITHOUT_CUSTOMER, read_fixture

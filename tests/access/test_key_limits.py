@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from integration.access import keys
-from integration.access.key_limits import KeyLimits, parse_limits
+from integration.access.keys import KeyLimits, parse_limits
 from integration.core.errors import DomainError
 from tests.support.application import basic_headers
 from tests.support.applications.shared_app import SharedApp

@@ -13,8 +13,7 @@ from types import SimpleNamespace
 import pytest
 
 from integration.access import visibility
-from integration.access.key_limits import KeyLimits
-from integration.access.keys import Key
+from integration.access.keys import Key, KeyLimits
 from integration.access.rights import RIGHTS, ROLES, compute_rights
 from integration.access.visibility import UNLIMITED, NotAllowed
 from integration.catalogue import RESOURCES, get_resource

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from integration.access.key_limits import KeyLimits
+from integration.access.keys import KeyLimits
 from integration.workspace import notes
 from tests.support.application import TestApp
 from tests.support.applications.shared_app import SharedApp

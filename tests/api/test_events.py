@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from integration.access import keys
-from integration.access.key_limits import KeyLimits
+from integration.access.keys import KeyLimits
 from integration.api import events as api_events
 from integration.api.events import MAX_WAITS_OF_KEY
 from integration.mirror.records import change_log

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from integration.access.key_limits import KeyLimits
+from integration.access.keys import KeyLimits
 from integration.access.rights import WORKSPACE
 from integration.settings.model import list_warnings
 from integration.workspace.callback_following import update_from_mirror

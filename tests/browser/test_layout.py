@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from integration.access import audit, keys
-from integration.access.key_limits import KeyLimits
+from integration.access.keys import KeyLimits
 from integration.core import clock
 from integration.workspace import opening_hours, wallboards
 from integration.workspace.callback_following import update_from_mirror

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from integration.access import keys
-from integration.access.key_limits import KeyLimits
+from integration.access.keys import KeyLimits
 from tests.support.application import TestApp
 from tests.support.harness import ROOT
 

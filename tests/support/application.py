@@ -18,7 +18,7 @@ from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
 
 from integration import factory
 from integration.access import keys, people, sessions
-from integration.access.key_limits import KeyLimits
+from integration.access.keys import KeyLimits
 from integration.access.rights import RIGHTS
 from integration.settings.model import load
 from integration.sqlite.database import Database

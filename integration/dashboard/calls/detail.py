@@ -27,7 +27,7 @@ from integration.mirror.page_queries import (
 from integration.mirror.sync_state import lookup_queue
 from integration.mirror.sync_state.media_files import MediaKind
 from integration.sqlite.transaction import Transaction
-from integration.workspace import call_labels, notes, text_back, visible_callbacks
+from integration.workspace import call_labels, callbacks, notes, text_back
 
 blueprint = Blueprint("call", __name__)
 
@@ -103,7 +103,7 @@ def _load_values(connection: sqlite3.Connection, call: sqlite3.Row) -> dict[str,
         call_notes = notes.list_notes(app_connection, leg_ids)
         labels = call_labels.load_for_call(connection, app_connection, call["id"], leg_ids)
         known_labels = call_labels.list_known_names(connection, app_connection)
-        open_callback = visible_callbacks.find_visible_open(app_connection, connection, viewer, party)
+        open_callback = callbacks.find_visible_open(app_connection, connection, viewer, party)
     return {
         "call": call,
         "details": details,

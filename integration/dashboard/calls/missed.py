@@ -20,7 +20,7 @@ from integration.dashboard.site.guard import audit_action, current_person, requi
 from integration.dashboard.site.person_names import person_name
 from integration.mirror.page_queries import history, live
 from integration.sync.writing.write_through import WriteResult
-from integration.workspace import callback_reminders, callbacks, visible_callbacks
+from integration.workspace import callbacks
 from integration.workspace.callback_items import CallbackItem
 from integration.workspace.callbacks import ItemAction, ItemChanged
 
@@ -60,15 +60,15 @@ def index() -> str:
         items = callbacks.list_items(
             connection, state, period, limit=MAX_CLOSED_SHOWN if state == "closed" and not period else None
         )
-        reminders = callback_reminders.load_by_party(connection, person.id)
+        reminders = callbacks.load_reminders(connection, person.id)
         opened_today = callbacks.list_opened_since(connection, _start_of_today())
         open_items = items if state == "open" else callbacks.list_items(connection)
         with context.mirror_db.read() as mirror:
-            items = visible_callbacks.select_visible(mirror, viewer, items)
-            open_items = visible_callbacks.select_visible(mirror, viewer, open_items)
-            opened_today = visible_callbacks.select_visible(mirror, viewer, opened_today)
+            items = callbacks.select_visible(mirror, viewer, items)
+            open_items = callbacks.select_visible(mirror, viewer, open_items)
+            opened_today = callbacks.select_visible(mirror, viewer, opened_today)
             unlogged_users = live.list_users_without_missed_call_log(mirror)
-            closed_item = visible_callbacks.find_visible(
+            closed_item = callbacks.find_visible(
                 connection, mirror, viewer, parse_id(request.args.get("done")) or 0
             )
     lines = sorted({item.our_number for item in items if item.our_number} | ({line} if line else set()))
@@ -273,7 +273,7 @@ def remind(number: int) -> Response:
     if moment <= clock.now():
         return form_responses.respond_refused(WriteResult(400, "Enter a time in the future."))
     at = clock.utc_text(moment)
-    callback_reminders.save(app_context().app_db, current_person().id, item.party, at)
+    callbacks.save_reminder(app_context().app_db, current_person().id, item.party, at)
     message = f"Reminder for {formats.party_name(item)} at {formats.at_short(at)}."
     if not item.owner and _change_one(number, "assign", current_person().email):
         message = f"{message} You have claimed them."
@@ -353,7 +353,7 @@ def claim_called(context: AppContext, number: str, confirmed_owner: str) -> None
 
 def _find_called(context: AppContext, number: str) -> CallbackItem | None:
     with context.app_db.read() as connection, context.mirror_db.read() as mirror:
-        return visible_callbacks.find_visible_open(
+        return callbacks.find_visible_open(
             connection, mirror, layout.get_visibility(), formats.tel(number) or number
         )
 
@@ -362,7 +362,7 @@ def _find_item(number: int) -> CallbackItem:
     """Return an item that the current user sees; abort with 404 otherwise."""
     context = app_context()
     with context.app_db.read() as connection, context.mirror_db.read() as mirror:
-        item = visible_callbacks.find_visible(connection, mirror, layout.get_visibility(), number)
+        item = callbacks.find_visible(connection, mirror, layout.get_visibility(), number)
     return item or abort(404)
 
 

@@ -18,7 +18,7 @@ from integration.dashboard.site import confirmation, edit_versions, form_respons
 from integration.dashboard.site.guard import current_person, requires
 from integration.mirror.page_queries import call_detail, contacts, faxes, messages, platform_notes
 from integration.sync.writing.write_through import WriteResult
-from integration.workspace import notes, visible_callbacks
+from integration.workspace import callbacks, notes
 
 blueprint = Blueprint("contacts", __name__)
 
@@ -244,7 +244,7 @@ def _render_page(
         open_callbacks = [
             callback
             for number in numbers
-            if (callback := visible_callbacks.find_visible_open(connection, mirror, viewer, number))
+            if (callback := callbacks.find_visible_open(connection, mirror, viewer, number))
         ]
     values = _display_values(contact)
     if contact is None and numbers:

@@ -7,7 +7,7 @@ from typing import Any
 from flask import Response, request
 
 from integration import catalogue
-from integration.access import key_limits, keys
+from integration.access import keys
 from integration.access.rights import list_key_rights
 from integration.context import app_context
 from integration.core import clock
@@ -60,7 +60,7 @@ def add_key() -> Response:
         scope,
         collections or None,
         parse_platform_user_id(),
-        limits=key_limits.parse_limits(
+        limits=keys.parse_limits(
             request.form.get("expires", ""),
             request.form.get("networks", "").replace(",", " ").split(),
             request.form.get("rate", ""),

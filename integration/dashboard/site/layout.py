@@ -32,7 +32,7 @@ from integration.mirror.page_queries import faxes, live, media_lists, messages
 from integration.mirror.sync_state import collection_state
 from integration.platform_api.failures import describe_cause
 from integration.settings.demo_marker import is_demo
-from integration.workspace import callbacks, reads, visible_callbacks
+from integration.workspace import callbacks, reads
 from integration.workspace.callback_items import CallbackItem
 
 STALE_SECONDS = 300
@@ -153,7 +153,7 @@ def describe_outage(connection: sqlite3.Connection) -> tuple[str, bool]:
 def count_open_callbacks(context: AppContext, viewer: Visibility) -> int:
     """Count the open call-backs that `viewer` sees."""
     with context.app_db.read() as connection, context.mirror_db.read() as mirror:
-        return visible_callbacks.count_visible_open(connection, mirror, viewer)
+        return callbacks.count_visible_open(connection, mirror, viewer)
 
 
 def count_final_callbacks(context: AppContext, viewer: Visibility) -> int | None:

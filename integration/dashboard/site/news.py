@@ -17,7 +17,7 @@ from integration.dashboard.site import formats
 from integration.dashboard.site.person_names import person_name
 from integration.exports import jobs as export_jobs
 from integration.mirror.page_queries import media_lists, phones
-from integration.workspace import callback_reminders, callbacks, person_settings, visible_callbacks
+from integration.workspace import callbacks, person_settings
 
 PERIOD = timedelta(days=14)
 """Age limit of notifications."""
@@ -57,7 +57,7 @@ def list_notifications(context: AppContext, person: Person, viewer: Visibility) 
                 for row in media_lists.list_received_voicemail(mirror_connection, phone.id, since, MAX_SHOWN)
             ]  # fmt: skip
         assignments = callbacks.list_assignments(app_connection, person.email, since, MAX_SHOWN)
-        visible_items = visible_callbacks.select_visible(
+        visible_items = callbacks.select_visible(
             mirror_connection, viewer, [assignment.item for assignment in assignments]
         )
         visible_ids = {item.id for item in visible_items}
@@ -67,8 +67,8 @@ def list_notifications(context: AppContext, person: Person, viewer: Visibility) 
             for entry in assignments
             if entry.item.id in visible_ids
         ]  # fmt: skip
-        reminders = callback_reminders.list_due(app_connection, person.id, since, clock.utc_text())
-        seen_items = visible_callbacks.select_visible(
+        reminders = callbacks.list_due_reminders(app_connection, person.id, since, clock.utc_text())
+        seen_items = callbacks.select_visible(
             mirror_connection, viewer, [reminder.item for reminder in reminders]
         )
         found += [

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from integration.access.key_limits import KeyLimits
+from integration.access.keys import KeyLimits
 from integration.mirror.calls.facts import CallEvent
 from integration.sqlite.transaction import Transaction
 from integration.workspace import app_changes, notes

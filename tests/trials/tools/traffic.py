@@ -18,7 +18,7 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 from integration.access import keys, people, sessions
-from integration.access.key_limits import KeyLimits
+from integration.access.keys import KeyLimits
 from integration.access.rights import RIGHTS
 from integration.app_schema import open_app_db
 from tests.support.harness import Client
