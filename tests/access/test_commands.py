@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import re
-import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -160,8 +159,3 @@ def test_list_commands_create_no_database(run: Run, tmp_path: Path) -> None:
     run("user", "list")
     run("key", "list")
     assert not (tmp_path / "house.db").exists()
-
-
-def test_database_is_readable_by_its_owner_only(run: Run, tmp_path: Path) -> None:
-    run("user", "add", "ann@example.com", "--role", "admin")
-    assert stat.S_IMODE((tmp_path / "house.db").stat().st_mode) == 0o600

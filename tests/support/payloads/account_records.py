@@ -9,9 +9,11 @@ import pytest
 
 from integration.catalogue import RESOURCES, get_resource
 from integration.catalogue.shapes import Resource
+from integration.core import clock
 from integration.core.json_records import JsonRecord
-from integration.mirror.records.upsert import replace_all, store_item, upsert
+from integration.mirror.records.upsert import store_item
 from integration.mirror.sync_state import collection_state
+from tests.support.records import Records
 
 LISTED = sorted((row for row in RESOURCES if row.is_listed), key=lambda row: row.collection == "calls")
 """Listed collections. Live calls come last, because a CDR of the same leg deletes its row in `calls`."""
@@ -22,30 +24,17 @@ AT = "2026-11-02 09:15:00"
 class Filling:
     """Function that mirrors records, with methods for other states of a collection."""
 
-    def __init__(self, app) -> None:
-        self._mirror = app.mirror_db
+    def __init__(self, app: Records) -> None:
+        self._app, self._mirror = app, app.context.mirror_db
 
     def __call__(self, collection: str, *records: dict[str, Any], complete: bool = True) -> None:
-        """Mirror `records`; with `complete` as a finished full sync."""
-        resource = get_resource(collection)
-        documents = [document(record) for record in records]
-
-        def job(tx) -> None:
-            if resource.key is None:
-                replace_all(tx, resource, documents, source="sync", requested_at=AT)
-            else:
-                upsert(tx, resource, documents, source="sync", requested_at=AT)
-            if complete:
-                collection_state.finish_full_sync(tx, collection, None, len(documents))
-
-        self._mirror.write(job)
+        self._app.put(collection, *records, complete=complete)
 
     def item(self, collection: str, record: dict[str, Any]) -> None:
         """Store the record that the platform returns for its own path."""
+        item, now = document(record), clock.utc_text()
         self._mirror.write(
-            lambda tx: store_item(
-                tx, get_resource(collection), document(record), source="sync", requested_at=AT
-            )
+            lambda tx: store_item(tx, get_resource(collection), item, source="sync", requested_at=now)
         )
 
     def mark_missing(self, collection: str, key: Any, since: str = "2026-11-03 10:00:00") -> None:
