@@ -273,14 +273,13 @@ class CallMirror:
     def calls(self, *columns: str) -> list[Any]:
         """Rows of `_calls` by id, as dictionaries, or tuples of `columns`."""
         with self.mirror_db.read() as connection:
-            timers = dict(
-                connection.execute("SELECT low, at FROM _due WHERE derived = 'legs, later'").fetchall()
-            )
+            timers = dict(connection.execute(TIMERS).fetchall())
             rows = [
                 {**row, "due_at": timers.get(row["id"])}
                 for row in map(dict, connection.execute("SELECT * FROM _calls ORDER BY id"))
             ]
         for row in rows:
+            # The last column, which comparisons leave out.
             row["change_no"] = row.pop("change_no")
             del row["is_past"]
         return [tuple(row[name] for name in columns) for row in rows] if columns else rows
