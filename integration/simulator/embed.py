@@ -129,7 +129,9 @@ def start(
         faults=active_faults,
         webhook_sender=sender,
         traffic=traffic,
-        traffic_generator=TrafficGenerator(traffic, is_office_day=office_day),
+        traffic_generator=TrafficGenerator(
+            traffic, office_hours.expect_calls_per_hour if office_day else None, has_story=office_day
+        ),
         registration_rng=random.Random(f"registrations {seed}"),
     )
     tls = None

@@ -40,6 +40,11 @@ class OfficeHours:
     def find_day(self, unix_time: float) -> date:
         return datetime.fromtimestamp(unix_time, self.zone).date()
 
+    def find_midnight(self, unix_time: float, days_before: int) -> float:
+        """Return the Unix time at which the day `days_before` that of `unix_time` begins."""
+        day = self.find_day(unix_time) - timedelta(days_before)
+        return datetime.combine(day, time(), self.zone).timestamp()
+
     def choose_time(self, rng: random.Random, day: date) -> float:
         """Choose a Unix time of `day`, more often in its busy hours."""
         hour = rng.choices(range(24), weights=_HOUR_WEIGHTS)[0]

@@ -140,7 +140,7 @@ class CallScripts(Participants):
 
     def queue_answered(self, options: CallOptions) -> CallPlan:
         plan, legs, retry_at = self._plan_queue(options, "queue_answered")
-        winner = next((leg for leg in legs if leg.user is options.user), legs[0])
+        winner = next((leg for leg in legs if leg.user is options.user), None) or self.rng.choice(legs)
         offset = retry_at + self.choose_ring_seconds(options)
         plan.hang_up(offset + 0.1, plan.legs[0], "system")
         for leg in legs:

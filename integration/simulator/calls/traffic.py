@@ -21,6 +21,7 @@ from integration.simulator.calls.occupancy import (
     plan_unanswered_end,
 )
 from integration.simulator.calls.player import Player, is_leg_recorded
+from integration.simulator.calls.records import add_webcall
 from integration.simulator.calls.timed_actions import TimedActions
 from integration.simulator.calls.world import World
 from integration.simulator.records.record_fields import Record
@@ -57,26 +58,33 @@ class RunningCall:
 
 
 class Traffic(TimedActions):
-    """Thread that plays calls until `stop()`. Times are Unix seconds."""
+    """Thread that plays calls until `stop()`. Times are Unix seconds.
+
+    Calls that end before `recorded_from` have no recordings.
+    """
 
     def __init__(self, world: World, player: Player, speed: float = 1.0) -> None:
-        super().__init__("simulator-traffic", lambda: clock.unix())
+        super().__init__("simulator-traffic", self.get_time)
         self.world = world
         self.player = player
         self.quiet_player = Player(world)
         self.speed = speed
+        self.recorded_from = 0.0
         self.occupancy = Occupancy(speed)
         self._rng = random.Random(f"traffic {world.seed}")
         self._running: dict[int, RunningCall] = {}
+
+    def get_time(self) -> float:
+        return clock.unix()
 
     # -- calls on demand ---------------------------------------------------------------------------
 
     def play(self, plan: CallPlan, *, is_silent: bool = False) -> RunningCall:
         """Play `plan` in real time from now. `is_silent`: send no webhooks."""
-        running, now = RunningCall(plan, self._get_player(is_silent)), clock.unix()
+        running, now = RunningCall(plan, self._get_player(is_silent)), self.get_time()
         with self.world.lock:
             self.occupancy.book(plan, now, now)
-            self._play_steps(running, plan.steps, now)
+            self.play_steps(running, plan.steps, now)
         return running
 
     def _get_player(self, is_silent: bool) -> Player:
@@ -87,28 +95,33 @@ class Traffic(TimedActions):
 
         Returns False, without a call, if they are not free by the Unix time `latest_start`.
         """
-        now = clock.unix()
+        now = self.get_time()
         with self.world.lock:
             start = self.occupancy.find_start(plan, now)
             if start > max(now, latest_start):
                 return False
             self.occupancy.book(plan, start, now)
         running = RunningCall(plan, self.player, is_generated=True)
-        self.schedule(start, partial(self._play_steps, running, plan.steps))
+        self.schedule(start, partial(self.play_steps, running, plan.steps))
         return True
 
-    def _play_steps(self, running: RunningCall, steps: list[Step], start: float) -> None:
+    def play_steps(self, running: RunningCall, steps: list[Step], start: float) -> None:
         """Run the steps at offset 0, so that the caller can request the live call; schedule the others."""
-        with self.world.lock:
-            for leg in running.plan.legs:
-                self._running[leg.id] = running
-            for step in steps:
-                if step.offset <= 0:
-                    self._run_step(running, step, start)
+        self.run_steps(running, [step for step in steps if step.offset <= 0], start)
         for step in steps:
             if step.offset > 0:
                 run_step = partial(self._run_current_step, running, running.plan_version, step)
                 self.schedule(start + step.offset / self.speed, run_step)
+
+    def run_steps(self, running: RunningCall, steps: list[Step], start: float) -> None:
+        """Run `steps` now; their times follow from `start`. Add the record of a web call."""
+        with self.world.lock:
+            for leg in running.plan.legs:
+                self._running[leg.id] = running
+            if running.plan.script == "web_call" and running.plan.webcall is None:
+                add_webcall(self.world, running.plan, start)
+            for step in steps:
+                self._run_step(running, step, start + step.offset)
 
     def play_instantly(
         self,
@@ -129,12 +142,7 @@ class Traffic(TimedActions):
         running = RunningCall(plan, self._get_player(is_silent), record_delays=record_delays)
         names = [step.event for step in plan.steps]
         steps = plan.steps[: names.index(until_event) + 1] if until_event in names else plan.steps
-        start = clock.unix() - steps[-1].offset
-        with self.world.lock:
-            for leg in plan.legs:
-                self._running[leg.id] = running
-            for step in steps:
-                self._run_step(running, step, start + step.offset)
+        self.run_steps(running, steps, self.get_time() - steps[-1].offset)
         return running
 
     def find_running_call(self, leg_id: int) -> RunningCall | None:
@@ -147,11 +155,11 @@ class Traffic(TimedActions):
         for step in steps:
             if step.leg not in running.plan.legs:
                 running.plan.legs.append(step.leg)
-        now = clock.unix()
+        now = self.get_time()
         with self.world.lock:
             self.occupancy.release(running.plan)
             self.occupancy.book(running.plan, now, now)
-            self._play_steps(running, steps, now)
+            self.play_steps(running, steps, now)
 
     def _run_current_step(
         self, running: RunningCall, plan_version: int, step: Step, unix_time: float
@@ -182,7 +190,7 @@ class Traffic(TimedActions):
             self._rng.uniform(*_RECORDING_DELAY_RANGE) / self.speed,
         )
         self._run_after(cdr_delay, unix_time, lambda _: self._store_cdr(running, leg))
-        if leg.connected_at is not None and is_leg_recorded(leg):
+        if leg.connected_at is not None and is_leg_recorded(leg) and unix_time >= self.recorded_from:
             self._run_after(
                 recording_delay, unix_time, lambda moment: self._store_recording(running, leg, moment)
             )
@@ -200,7 +208,7 @@ class Traffic(TimedActions):
         if delay <= 0:
             action(unix_time)
         else:
-            self.schedule(max(unix_time, clock.unix()) + delay, action)
+            self.schedule(max(unix_time, self.get_time()) + delay, action)
 
     def _store_cdr(self, running: RunningCall, leg: Leg) -> None:
         cdr = running.player.store_cdr(running.plan, leg)

@@ -1,7 +1,8 @@
-"""Generator of live traffic: calls, SMS, faxes, chats and web calls.
+"""Generator of random calls, SMS, faxes, chats and web calls, in the history and live.
 
-Normally calls are frequent, at any time of day. On an office day their rate is that of the history at the
-same hour, and a story supplies a part of them.
+On an office day a story supplies a part of the calls: scenes that follow one another after the start, and
+repeat later with other callers and users. They are calls like all others, so pages, reports and exports agree
+on them.
 """
 
 from __future__ import annotations
@@ -9,75 +10,123 @@ from __future__ import annotations
 import math
 import random
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Any
 
-from integration.core import clock
-from integration.simulator.calls.history import MISSED_SCRIPTS, SCRIPT_WEIGHTS
 from integration.simulator.calls.legs import CallOptions, CallPlan
 from integration.simulator.calls.participants import NoParticipant
-from integration.simulator.calls.records import add_webcall
-from integration.simulator.calls.story import Story
 from integration.simulator.calls.traffic import Traffic
 from integration.simulator.records import activity
 
-_FREQUENT_CALLS_PER_HOUR = 360.0
-_CALLS_PER_SMS, _CALLS_PER_OTHER_EVENT = 4.5, 15
-"""Calls without an office day for each SMS and for each other event."""
+SCRIPT_WEIGHTS = {
+    "plain_answered": 24,
+    "plain_missed": 4,
+    "ring_group_answered": 9,
+    "ring_group_missed": 2,
+    "hunt_answered": 4,
+    "queue_answered": 5,
+    "queue_abandoned": 1.5,
+    "transfer": 3,
+    "voicemail": 1.3,
+    "click_to_call": 5,
+    "outbound": 28,
+    "outbound_missed": 5,
+    "internal": 8,
+}
+"""Frequency of scripts."""
+_MISSED_SCRIPTS = frozenset({"plain_missed", "ring_group_missed", "queue_abandoned", "voicemail"})
+OTHER_EVENTS = ("fax", "chat", "web_call", "call_me_back")
 
-_STORY_SHARE = 0.4
-"""Share of the calls of an office day that belong to the story."""
-_OFFICE_CALLS_PER_SMS, _OFFICE_CALLS_PER_OTHER_EVENT = 35, 100
-"""Calls of an office day for each SMS and for each other event, as in the history."""
+_FREQUENT_CALLS_PER_HOUR = 360.0
+_CALLS_PER_SMS, _CALLS_PER_OTHER_EVENT = 22, 40
 _LONGEST_WAIT = 600.0
-"""Seconds after which the rate of an office day is read again."""
-_STORY_DELAY = 60.0
-"""Seconds from the start to the story if no webhook URL is set."""
-_STORY_DELAY_WITH_WEBHOOK = 8.0
-"""Seconds from a new webhook URL to the story, so that names of users and queues can be read before."""
+"""Seconds after which the rate of calls is read again."""
 _MOST_DELAY = 60.0
 """Seconds that a call may start later so that its users are free; otherwise it is omitted."""
 _PLANS_PER_CALL = 4
+
+_RECENT_DAYS, _BUSY_RECENT_DAYS = 6, 0.2
+"""Days before the start from which on missed calls have fewer follow-ups."""
+_BUSY_FOLLOW_UP_RANGE = 0.65
+"""Highest draw of a follow-up in a busy account, so that nearly every older missed call is called back."""
+
+_SCENES: Mapping[str, tuple[tuple[float, str, Mapping[str, Any]], ...]] = {
+    "conversations": (
+        (0.0, "outbound", {"ring_seconds": 7.0, "talk_seconds": 125.0}),
+        (3.0, "plain_answered", {"ring_seconds": 5.0, "talk_seconds": 100.0}),
+    ),
+    "missed_caller": (
+        (0.0, "plain_missed", {"ring_seconds": 15.0}),
+        (62.0, "plain_missed", {"ring_seconds": 12.0}),
+        (105.0, "outbound", {"ring_seconds": 6.0, "talk_seconds": 55.0, "has_hold": False}),
+    ),
+    "full_queue": (
+        (0.0, "queue_answered", {"ring_seconds": 36.0, "talk_seconds": 70.0}),
+        (9.0, "queue_answered", {"ring_seconds": 50.0, "talk_seconds": 70.0}),
+        (18.0, "queue_answered", {"ring_seconds": 62.0, "talk_seconds": 70.0}),
+        (27.0, "queue_abandoned", {"ring_seconds": 72.0}),
+    ),
+    "transfer": ((0.0, "transfer", {"ring_seconds": 6.0, "hold_seconds": 18.0, "talk_seconds": 75.0}),),
+    "voicemail": ((0.0, "voicemail", {"ring_seconds": 14.0, "talk_seconds": 20.0}),),
+}
+"""Calls of each scene as (seconds from its start, script, options)."""
+_OPENING = {
+    "conversations": 0.5,
+    "missed_caller": 8.0,
+    "full_queue": 20.0,
+    "transfer": 55.0,
+    "voicemail": 125.0,
+}
+"""Seconds from the start of the story to each scene."""
+_PAUSE_AFTER_OPENING = 210.0
+_STORY_DELAY, _STORY_DELAY_WITH_WEBHOOK = 60.0, 8.0
+"""Seconds from the start, or from a new webhook URL, to the story.
+
+Names of users and queues can be read before.
+"""
+_STORY_SHARE = 0.4
+"""Share of the calls of an office day that belong to the story."""
+_SCENE_SECONDS = 160.0
+"""Seconds for which the user of a call must be free."""
+_CALLS_PER_SCENE = sum(map(len, _SCENES.values())) / len(_SCENES)
+
+Action = Callable[[float], object]
 
 
 class TrafficGenerator:
     """Generator of random events, scheduled on `traffic`.
 
-    A higher `traffic.speed` gives more events. `is_office_day`: use the rates of the account's office hours,
-    and play a story.
+    A higher `traffic.speed` gives more events. `calls_per_hour`: returns the rate of calls at a Unix time;
+    None is frequent calls. `has_story`: play a story.
     """
 
-    def __init__(self, traffic: Traffic, *, is_office_day: bool = False) -> None:
+    def __init__(
+        self,
+        traffic: Traffic,
+        calls_per_hour: Callable[[float], float] | None = None,
+        *,
+        has_story: bool = False,
+    ) -> None:
         self.traffic = traffic
         self.world = traffic.world
-        self._rng = random.Random(f"bustle {traffic.world.seed}")
+        self._calls_per_hour = calls_per_hour or (lambda _: _FREQUENT_CALLS_PER_HOUR)
+        self._has_story = has_story
+        self._is_story_open = False
         self._is_active = False
-        self._calls_per_sms = _OFFICE_CALLS_PER_SMS if is_office_day else _CALLS_PER_SMS
-        self._calls_per_other_event = (
-            _OFFICE_CALLS_PER_OTHER_EVENT if is_office_day else _CALLS_PER_OTHER_EVENT
-        )
-        self._story = (
-            Story(traffic, self._start_call, lambda at: self._expect_calls_per_hour(at) * _STORY_SHARE)
-            if is_office_day
-            else None
-        )
+        self._rng = random.Random(f"{type(traffic).__name__} {traffic.world.seed}")
 
     def start(self) -> None:
         self._is_active = True
-        now, speed = clock.unix(), self.traffic.speed
-        if self._story is not None:
-            self._story.begin(_STORY_DELAY / speed)
-        else:
-            self.schedule_first_calls()
-        self.traffic.schedule(now + 5.0 / speed, self._start_next_call)
-        self.traffic.schedule(now + 8.0 / speed, self._receive_next_sms)
-        self.traffic.schedule(now + 30.0 / speed, self._start_next_other)
+        self._repeat(self._start_random_call, 1 / (1 - _STORY_SHARE) if self._has_story else 1)
+        self._repeat(self._receive_sms, _CALLS_PER_SMS)
+        self._repeat(self._start_random_other, _CALLS_PER_OTHER_EVENT)
+        if self._has_story:
+            self._schedule(_STORY_DELAY, self._open_story)
 
     def stop(self) -> None:
         """Start no new events. Calls in progress continue."""
         self._is_active = False
-        if self._story is not None:
-            self._story.stop()
 
     def schedule_first_calls(self) -> None:
         """Start three calls within 3 s, or the story, if active.
@@ -86,62 +135,66 @@ class TrafficGenerator:
         """
         if not self._is_active:
             return
-        if self._story is not None:
-            self._story.begin(_STORY_DELAY_WITH_WEBHOOK / self.traffic.speed)
+        if self._has_story:
+            self._schedule(_STORY_DELAY_WITH_WEBHOOK, self._open_story)
         else:
             for delay in (0.3, 1.5, 3.0):
-                self.traffic.schedule(clock.unix() + delay, self._start_random_call)
+                self.traffic.schedule(self.traffic.get_time() + delay, self._start_random_call)
 
-    def _schedule_next(
-        self, action: Callable[[float], None], unix_time: float, calls_per_event: float = 1
-    ) -> None:
-        """Schedule `action` after a random time, whose mean is that of `calls_per_event` calls.
+    def _schedule(self, seconds: float, action: Action) -> None:
+        """Schedule `action` in `seconds` at normal speed."""
+        self.traffic.schedule(self.traffic.get_time() + seconds / self.traffic.speed, action)
+
+    def _repeat(self, action: Action, calls_per_event: float) -> None:
+        """Repeat `action` at random times, whose mean distance is that of `calls_per_event` calls.
 
         The time to a random event does not depend on the time since the last one. So the wait can be drawn
         again whenever the rate has changed.
         """
-        speed, calls_per_hour = self.traffic.speed, _FREQUENT_CALLS_PER_HOUR
-        if self._story is not None:
-            calls_per_hour = self._expect_calls_per_hour(unix_time) * (1 - _STORY_SHARE)
-        events_per_second = calls_per_hour / calls_per_event / 3600 * speed
-        wait = self._rng.expovariate(events_per_second) if events_per_second else math.inf
-        if wait <= _LONGEST_WAIT / speed:
-            self.traffic.schedule(unix_time + wait, action)
-        else:
-            self.traffic.schedule(
-                unix_time + _LONGEST_WAIT / speed,
-                lambda moment: self._schedule_next(action, moment, calls_per_event),
-            )
+        rate = self._calls_per_hour(self.traffic.get_time()) / calls_per_event / 3600
+        wait = self._rng.expovariate(rate) if rate else math.inf
 
-    def _expect_calls_per_hour(self, unix_time: float) -> float:
-        return self.world.office_hours.expect_calls_per_hour(unix_time)
+        def run(moment: float) -> None:
+            if self._is_active:
+                if wait <= _LONGEST_WAIT:
+                    action(moment)
+                self._repeat(action, calls_per_event)
 
-    def _plan(self, script: str, options: CallOptions) -> CallPlan | None:
-        """Plan a call; return None if the account lacks a participant."""
-        try:
-            with self.world.lock:
-                return self.world.scripts.by_name[script](options)
-        except NoParticipant as error:
-            print(f"Simulator: cannot start {script}: {error}", file=sys.stderr, flush=True)
-            return None
+        self._schedule(min(wait, _LONGEST_WAIT), run)
+
+    # -- calls -------------------------------------------------------------------------------------
 
     def _start_random_call(self, _: float) -> None:
-        if not self._is_active:
-            return
-        weights = [frequent if self._story is None else usual for usual, frequent in SCRIPT_WEIGHTS.values()]
-        script = self._rng.choices(list(SCRIPT_WEIGHTS), weights=weights)[0]
+        script = self._rng.choices(list(SCRIPT_WEIGHTS), weights=list(SCRIPT_WEIGHTS.values()))[0]
         uses_own_leg = script == "voicemail" and self._rng.random() < 0.25
         plan = self._start_call(script, CallOptions(variant="leg" if uses_own_leg else None))
-        if plan is None:
-            return
-        if plan.script in MISSED_SCRIPTS and plan.outside_party and self._rng.random() < 0.6:
-            call_back_time = (
-                clock.unix() + (plan.duration + 30 + self._rng.random() * 120) / self.traffic.speed
-            )
-            self.traffic.schedule(call_back_time, lambda _: self._call_back(plan.outside_party))
+        if plan is not None and plan.script in _MISSED_SCRIPTS and plan.outside_party:
+            self._plan_follow_up(plan)
 
-    def _call_back(self, number: str) -> None:
-        self._start_call("outbound", CallOptions(caller=number, talk_seconds=20 + self._rng.random() * 90))
+    def _plan_follow_up(self, plan: CallPlan) -> None:
+        """Plan what follows a missed call, if anything: a call-back, or another call of the party.
+
+        Recent missed calls have fewer follow-ups, so that the call-back list has open items. In a busy
+        account older ones are called back, or the list would be long.
+        """
+        is_busy = self.world.office_hours.is_busy
+        draw = self._rng.random() * (_BUSY_FOLLOW_UP_RANGE if is_busy else 1.0)
+        if (
+            self.traffic.get_time()
+            > self.world.start - (_BUSY_RECENT_DAYS if is_busy else _RECENT_DAYS) * 86400
+        ):
+            draw += 0.4
+        options = CallOptions(caller=plan.outside_party)
+        if draw < 0.62:
+            script, options.talk_seconds = "outbound", 30 + self._rng.random() * 300
+        elif draw < 0.70:
+            script = "outbound_missed"
+        elif draw < 0.86:
+            script = self._rng.choice(("plain_answered", "ring_group_answered"))
+        else:
+            return
+        wait = plan.duration + 120 + self._rng.expovariate(1 / 3600)
+        self._schedule(wait, lambda _: self._start_call(script, options))
 
     def _start_call(self, script: str, options: CallOptions) -> CallPlan | None:
         """Plan a call and play it when its users are free.
@@ -149,48 +202,81 @@ class TrafficGenerator:
         Returns None if the account lacks a participant, or if no plan has users that are free soon.
         """
         for n in range(_PLANS_PER_CALL):
-            plan = self._plan(script, options)
-            if plan is None:
+            try:
+                with self.world.lock:
+                    plan = self.world.scripts.by_name[script](options)
+            except NoParticipant as error:
+                print(f"Simulator: cannot start {script}: {error}", file=sys.stderr, flush=True)
                 return None
             delay = _MOST_DELAY / self.traffic.speed if n == _PLANS_PER_CALL - 1 else 0.0
-            if self.traffic.play_generated(plan, clock.unix() + delay):
+            if self.traffic.play_generated(plan, self.traffic.get_time() + delay):
                 return plan
         return None
 
-    def _start_next_call(self, unix_time: float) -> None:
-        if self._is_active:
-            self._start_random_call(unix_time)
-            self._schedule_next(self._start_next_call, unix_time)
+    # -- story -------------------------------------------------------------------------------------
 
-    def _receive_next_sms(self, unix_time: float) -> None:
-        if not self._is_active:
+    def _open_story(self, _: float) -> None:
+        if self._is_story_open or not self._is_active:
             return
+        self._is_story_open = True
+        for name, seconds in _OPENING.items():
+            self._schedule(seconds, partial(self._play_scene, name))
+        self._schedule(
+            _PAUSE_AFTER_OPENING,
+            lambda _: self._repeat(self._play_random_scene, _CALLS_PER_SCENE / _STORY_SHARE),
+        )
+
+    def _play_random_scene(self, moment: float) -> None:
+        self._play_scene(self._rng.choice(list(_SCENES)), moment)
+
+    def _play_scene(self, name: str, _: float) -> None:
+        shared: dict[str, Any] = {}
+        if name == "missed_caller":
+            # No other call uses such a number, which could be engaged.
+            shared["caller"] = self.world.assign_mobile(activity.choose_visitor_phone(self._rng))
+        if name == "full_queue":
+            shared["group"] = next((group for group in self.world.groups if group.kind == "queue"), None)
+        for seconds, script, values in _SCENES[name]:
+            start = partial(self._start_scene_call, script, CallOptions(**shared, **values))
+            self._schedule(seconds * self._rng.uniform(0.85, 1.15), start)
+
+    def _start_scene_call(self, script: str, options: CallOptions, moment: float) -> None:
+        """Start a call of a free user, if there is one."""
+        end = moment + _SCENE_SECONDS / self.traffic.speed
+        users = options.group.members if options.group is not None else self.world.online_people
+        free = [person for person in users if self.traffic.occupancy.is_free(person.id, moment, end)]
+        options.user = self._rng.choice(free) if free else None
+        if options.talk_seconds is not None:
+            options.talk_seconds *= self._rng.uniform(0.85, 1.15)
+        self._start_call(script, options)
+
+    # -- other events ------------------------------------------------------------------------------
+
+    def _receive_sms(self, moment: float) -> None:
+        """Receive an SMS if the drawn sender has a mobile number, and answer it later."""
         rng, player = self._rng, self.traffic.player
         ddi = rng.choice([ddi for ddi in self.world.ddis if ddi["sms_enabled"]])
-        person = self._rng.choice(self.world.online_people)
+        person = rng.choice(self.world.online_people)
         with self.world.lock:
             sender = self.world.scripts.choose_caller()
         if sender.startswith("447"):
             question, answer = activity.choose_sms_pair(rng)
-            player.receive_sms(sender, ddi["e164"], question, person, unix_time)
-            reply_at = unix_time + (10 + rng.random() * 40) / self.traffic.speed
-            self.traffic.schedule(reply_at, partial(player.send_sms, person, ddi["e164"], sender, answer))
-        self._schedule_next(self._receive_next_sms, unix_time, self._calls_per_sms)
+            player.receive_sms(sender, ddi["e164"], question, person if rng.random() < 0.8 else None, moment)
+            self._schedule(
+                60 + rng.random() * 700, partial(player.send_sms, person, ddi["e164"], sender, answer)
+            )
 
-    def _start_next_other(self, unix_time: float) -> None:
-        """Start a fax, an ended chat, a web call or a call-me-back."""
-        if not self._is_active:
+    def _start_random_other(self, moment: float) -> None:
+        self.start_other(self._rng.choice(OTHER_EVENTS), moment)
+
+    def start_other(self, kind: str, moment: float) -> None:
+        """Add a fax or an ended chat, or start a web call or a call-me-back."""
+        if kind not in ("fax", "chat"):
+            self._start_call(kind, CallOptions())
             return
-        event_kind = self._rng.choice(("fax", "chat", "web_call", "call_me_back"))
         with self.world.lock:
-            if event_kind == "fax":
-                activity.add_fax(self.world, self._rng, unix_time)
-            elif event_kind == "chat":
-                activity.add_chat(
-                    self.world, self._rng, self._rng.choice(self.world.online_people), unix_time - 180
-                )
-        if event_kind in self.world.scripts.by_name:
-            plan = self._start_call(event_kind, CallOptions())
-            if plan is not None and event_kind == "web_call":
-                add_webcall(self.world, plan, unix_time)
-        self._schedule_next(self._start_next_other, unix_time, self._calls_per_other_event)
+            if kind == "fax":
+                activity.add_fax(self.world, self._rng, moment)
+            else:
+                operator = self._rng.choice(self.world.online_people)
+                activity.add_chat(self.world, self._rng, operator, moment - 180)

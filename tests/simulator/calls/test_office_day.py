@@ -91,7 +91,9 @@ def begin_day(movable_clock: Clock) -> Begin:
         seed_history(world, cdrs)
         events: list[dict[str, Any]] = []
         traffic = Traffic(world, Player(world, lambda event, _: events.append(event)))
-        generator = TrafficGenerator(traffic, is_office_day=is_office_day)
+        generator = TrafficGenerator(
+            traffic, hours.expect_calls_per_hour if is_office_day else None, has_story=is_office_day
+        )
         generator.start()
         return OfficeDay(movable_clock, world, traffic, generator, events)
 
