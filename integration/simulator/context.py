@@ -9,7 +9,7 @@ from typing import cast
 
 from flask import g
 
-from integration.simulator.calls.traffic import Traffic
+from integration.simulator.calls.traffic import RunningCall, Traffic
 from integration.simulator.calls.traffic_generator import TrafficGenerator
 from integration.simulator.calls.webhooks import WebhookSender
 from integration.simulator.calls.world import World
@@ -26,6 +26,7 @@ class SimulatorContext:
     """Services and state of one simulator.
 
     `request_log`: received requests, newest last, at most _LOG_SIZE.
+    `played_calls`: calls on demand, newest last.
     `registrations`: sign-ups by hash; `registration_rng`: generator of their hashes.
     `outage_until`: end of a simulated outage, monotonic seconds.
     """
@@ -39,6 +40,7 @@ class SimulatorContext:
     registration_rng: random.Random
     registrations: dict[str, Record] = field(default_factory=dict)
     request_log: deque[Record] = field(default_factory=lambda: deque(maxlen=_LOG_SIZE))
+    played_calls: deque[RunningCall] = field(default_factory=lambda: deque(maxlen=500))
     outage_until: float = 0.0
 
 

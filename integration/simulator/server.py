@@ -11,7 +11,7 @@ import functools
 import math
 import re
 from collections.abc import Callable, Iterable
-from typing import Any, cast
+from typing import Any
 
 import orjson
 from flask import Flask, Response, g, request
@@ -20,8 +20,9 @@ from werkzeug.exceptions import HTTPException
 from integration.core import clock
 from integration.core.errors import error_body
 from integration.simulator import control
+from integration.simulator.calls.participants import NoParticipant
 from integration.simulator.context import SimulatorContext
-from integration.simulator.http.faults import Fault
+from integration.simulator.http.faults import Fault, InvalidFaultSpec
 from integration.simulator.http.responses import ErrorResponse, make_json_response
 from integration.simulator.http.transport import WIRE_FAULT_KEY, Environ
 from integration.simulator.routes import accounts, files, live, reads, writes
@@ -43,14 +44,13 @@ _HTML = b"<!DOCTYPE html><html><head><title>502</title></head><body><h1>Bad gate
 
 def create_app(context: SimulatorContext) -> Callable[[Environ, Callable[..., Any]], Iterable[bytes]]:
     """Create the WSGI application of one simulator."""
-    app = _create_platform_app(tuple(context.world.collections))
-    control_app = control.create_app(context)
+    app = _create_flask_app(tuple(context.world.collections))
 
     def dispatch(environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
         environ[CONTEXT_KEY] = context
         path = environ["PATH_INFO"]
-        if path == "/_simulator" or path.startswith("/_simulator/"):
-            return cast(Iterable[bytes], control_app(environ, start_response))
+        if path.startswith(f"{control.PREFIX}/"):
+            return app(environ, start_response)
         base = _BASE_PATH.match(path)
         if base is None:
             environ["PATH_INFO"] = "/no/such/base"
@@ -65,15 +65,18 @@ def create_app(context: SimulatorContext) -> Callable[[Environ, Callable[..., An
 
 
 @functools.cache
-def _create_platform_app(collections: tuple[str, ...]) -> Flask:
-    """Create the platform's routes, once for all simulators of the process.
+def _create_flask_app(collections: tuple[str, ...]) -> Flask:
+    """Create all routes, once for all simulators of the process.
 
     Werkzeug compiles each rule twice when it is added, which takes 110 of the 135 ms of a simulator's start.
     """
     app = Flask("simulator", static_folder=None, template_folder=None)
     app.url_map.strict_slashes = False
-    for routes in (accounts, live, files, writes):
-        routes.add_routes(app)
+    app.json.sort_keys = False  # type: ignore[attr-defined]
+    for module in (control, accounts, live):
+        app.register_blueprint(module.blueprint)
+    files.add_routes(app)
+    writes.add_routes(app)
     reads.add_routes(app, collections)
     _add_request_hooks(app)
     return app
@@ -84,6 +87,8 @@ def _add_request_hooks(app: Flask) -> None:
     def authenticate_request() -> Response | None:
         context: SimulatorContext = request.environ[CONTEXT_KEY]
         g.simulator_context = context
+        if _is_control_request():
+            return None
         g.started = clock.monotonic()
         g.token = None
         g.faults = context.faults.draw(request.method, request.path)
@@ -101,6 +106,8 @@ def _add_request_hooks(app: Flask) -> None:
 
     @app.after_request
     def finish_response(response: Response) -> Response:
+        if _is_control_request():
+            return response
         _apply_faults(response, g.faults)
         response.headers["Access-Control-Allow-Origin"] = "*"
         response.headers["Access-Control-Allow-Headers"] = "X-Auth-Token, Content-Type, Authorization"
@@ -124,11 +131,20 @@ def _add_request_hooks(app: Flask) -> None:
     def handle_error_response(error: ErrorResponse) -> Response:
         return make_json_response(error_body(str(error), error.errors), error.status)
 
+    @app.errorhandler(InvalidFaultSpec)
+    @app.errorhandler(NoParticipant)
+    def handle_bad_request(error: Exception) -> Response:
+        return make_json_response(error_body(str(error)), 400)
+
     @app.errorhandler(HTTPException)
     def handle_http_exception(error: HTTPException) -> Response:
         messages = {404: "Resource not found", 405: "Method not allowed"}
         status = error.code or 500
         return make_json_response(error_body(messages.get(status, error.name)), status)
+
+
+def _is_control_request() -> bool:
+    return request.path.startswith(f"{control.PREFIX}/")
 
 
 def _make_fault_response(fault: Fault) -> Response:

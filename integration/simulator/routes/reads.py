@@ -9,9 +9,9 @@ here the paths return the records that they name.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from functools import partial
 
-from flask import Flask, Response, g, request
+from flask import Blueprint, Flask, Response, g, request
 
 from integration.catalogue import OPERATIONS
 from integration.catalogue.undocumented_operations import UNDOCUMENTED_OPERATIONS
@@ -37,6 +37,8 @@ from integration.simulator.records.record_fields import (
     copy_attributes,
     list_codes,
 )
+
+blueprint = Blueprint("reads", __name__)
 
 RecordTest = Callable[[Record], bool]
 
@@ -99,66 +101,56 @@ _RELATIONS: dict[tuple[str, str], Callable[[World, Record], list[Record]]] = {
 """Functions that list related records, by collection and name of the relation."""
 
 
+@blueprint.get("/me")
+def me() -> Response:
+    return make_item_response(me_record(get_current_user()))
+
+
+@blueprint.get("/ping")
+def ping() -> Response:
+    # `message` as specified, `data` as observed (docs/platform.md#2-sign-in).
+    return make_json_response({"message": "Pong", "data": {"response": "Pong"}})
+
+
 def add_routes(app: Flask, collections: Iterable[str]) -> None:
-    @app.get("/me")
-    def me() -> Response:
-        return make_item_response(me_record(get_current_user()))
-
-    @app.get("/ping")
-    def ping() -> Response:
-        # `message` as specified, `data` as observed (docs/platform.md#2-sign-in).
-        return make_json_response({"message": "Pong", "data": {"response": "Pong"}})
-
+    app.register_blueprint(blueprint)
     for name in collections:
         if f"/{name}" in _PATHS:
-            app.get(f"/{name}", endpoint=f"list {name}")(_make_list_view(name))
+            app.get(f"/{name}", endpoint=f"list {name}")(partial(_list_records, name))
         if not _PATHS.isdisjoint((f"/{name}/{{id}}", f"/{name}/{{e164}}")):
-            app.get(f"/{name}/<key>", endpoint=f"read {name}")(_make_item_view(name))
+            app.get(f"/{name}/<key>", endpoint=f"read {name}")(partial(_read_record, name))
         if "codes" in COLLECTIONS[name]:
-            app.get(f"/{name}/dictionaries", endpoint=f"codes {name}")(_make_dictionary_view(name))
-    for (parent, segment, name), make_test in _SUBPATHS.items():
-        view = _make_subpath_view(parent, name, make_test)
+            app.get(f"/{name}/dictionaries", endpoint=f"codes {name}")(partial(_list_codes, name))
+    for parent, segment, name in _SUBPATHS:
+        view = partial(_list_below, parent, segment, name)
         app.get(f"/{parent}/<key>/{segment}", endpoint=f"{parent} {segment}")(view)
-    _add_user_routes(app)
-    _add_call_routes(app)
 
 
-def _make_list_view(name: str) -> Any:
-    def list_records() -> Response:
-        collection = get_readable_collection(name)
-        with get_world().lock:
-            return make_page_response(name, collection.list_visible(get_current_user()))
-
-    return list_records
+def _list_records(name: str) -> Response:
+    collection = get_readable_collection(name)
+    with get_world().lock:
+        return make_page_response(name, collection.list_visible(get_current_user()))
 
 
-def _make_item_view(name: str) -> Any:
-    def read_record(key: str) -> Response:
-        with get_world().lock:
-            full_record = get_world().collections[name].item(get_permitted_record(name, key))
-            return make_item_response(expand_record(name, full_record), path=f"/{name}/{key}")
-
-    return read_record
+def _read_record(name: str, key: str) -> Response:
+    with get_world().lock:
+        full_record = get_world().collections[name].item(get_permitted_record(name, key))
+        return make_item_response(expand_record(name, full_record), path=f"/{name}/{key}")
 
 
-def _make_dictionary_view(name: str) -> Any:
-    return lambda: make_list_response(*select_page(list_codes(name), CODE_FIELDS))
+def _list_codes(name: str) -> Response:
+    return make_list_response(*select_page(list_codes(name), CODE_FIELDS))
 
 
-def _make_subpath_view(parent: str, name: str, make_test: Callable[[Record], RecordTest]) -> Any:
-    def list_records(key: str) -> Response:
-        collection = get_world().collections[name]
-        with get_world().lock:
-            belongs_to_parent = make_test(get_permitted_record(parent, key))
-            # Notes have no owner. Everybody who can read the CDR can read them.
-            records = (
-                collection.list_visible(get_current_user())
-                if collection.owners
-                else collection.iterate_records()
-            )
-            return make_page_response(name, [record for record in records if belongs_to_parent(record)])
-
-    return list_records
+def _list_below(parent: str, segment: str, name: str, key: str) -> Response:
+    collection = get_world().collections[name]
+    with get_world().lock:
+        belongs_to_parent = _SUBPATHS[parent, segment, name](get_permitted_record(parent, key))
+        # Notes have no owner. Everybody who can read the CDR can read them.
+        records = (
+            collection.list_visible(get_current_user()) if collection.owners else collection.iterate_records()
+        )
+        return make_page_response(name, [record for record in records if belongs_to_parent(record)])
 
 
 def _get_user(key: str) -> Person:
@@ -171,63 +163,64 @@ def _get_user(key: str) -> Person:
     return person
 
 
-def _add_user_routes(app: Flask) -> None:
-    @app.get("/users/<key>/smsthreads/<first>/<second>")
-    @app.get("/users/<key>/sms/threads/<first>/<second>", endpoint="sms_threads")
-    def list_sms_thread(key: str, first: str, second: str) -> Response:
-        """List the SMS of a user between two numbers, oldest first."""
-        ends = {first.removeprefix("+"), second.removeprefix("+")}
-        with get_world().lock:
-            person = _get_user(key)
-            rows = get_world().collections["sms"].records.values()
-            messages = [r for r in rows if r["user_id"] == person.id and {r["from"], r["to"]} == ends]
-            messages.sort(key=lambda record: (record["created_at"], record["id"]))
-            return make_page_response("sms", messages)
-
-    @app.get("/users/<key>/audio")
-    def read_audio_settings(key: str) -> Response:
-        """Return the user's audio settings: the announcement of the mailbox.
-
-        Fields are invented.
-        """
+@blueprint.get("/users/<key>/smsthreads/<first>/<second>")
+@blueprint.get("/users/<key>/sms/threads/<first>/<second>", endpoint="sms_threads")
+def list_sms_thread(key: str, first: str, second: str) -> Response:
+    """List the SMS of a user between two numbers, oldest first."""
+    ends = {first.removeprefix("+"), second.removeprefix("+")}
+    with get_world().lock:
         person = _get_user(key)
-        announcement_id = person.vm_announcement_id
-        settings = {"user_id": person.id, "language": "en", "vm_announcement_id": announcement_id}
-        settings["custom"] = announcement_id is not None
-        return make_item_response(settings, path=f"/users/{person.id}/audio")
-
-    @app.delete("/users/<key>/audio")
-    def reset_audio(key: str) -> Response:
-        with get_world().lock:
-            _get_user(key).vm_announcement_id = None
-        return make_no_content_response()
+        rows = get_world().collections["sms"].records.values()
+        messages = [r for r in rows if r["user_id"] == person.id and {r["from"], r["to"]} == ends]
+        messages.sort(key=lambda record: (record["created_at"], record["id"]))
+        return make_page_response("sms", messages)
 
 
-def _add_call_routes(app: Flask) -> None:
-    @app.get("/calls/<key>/trace")
-    def list_trace(key: str) -> Response:
-        """List the SIP messages as JSON. Fields are invented.
+@blueprint.get("/users/<key>/audio")
+def read_audio_settings(key: str) -> Response:
+    """Return the user's audio settings: the announcement of the mailbox.
 
-        The response is JSON because only paths with a file extension return files.
-        """
-        call = get_permitted_record("calls", key)
-        messages = canned.list_sip_messages(call["id"], clock.utc_text(call["start_time"]))
-        return make_list_response(*select_page(messages, tuple(messages[0])))
+    Fields are invented.
+    """
+    person = _get_user(key)
+    announcement_id = person.vm_announcement_id
+    settings = {"user_id": person.id, "language": "en", "vm_announcement_id": announcement_id}
+    settings["custom"] = announcement_id is not None
+    return make_item_response(settings, path=f"/users/{person.id}/audio")
 
-    @app.get("/calls/<key>/monitors")
-    def list_monitors(key: str) -> Response:
-        """List the recordings of a live or ended call.
 
-        Raises ErrorResponse for an unknown call.
-        """
-        world = get_world()
-        with world.lock:
-            visible = world.collections["monitors"].list_visible(get_current_user())
-            recordings = [record for record in visible if str(record["live_id"]) == key]
-            cdrs = world.collections["cdrs"].records.values()
-            if not recordings and not any(str(cdr["live_id"]) == key for cdr in cdrs):
-                get_permitted_record("calls", key)
-            return make_page_response("monitors", recordings)
+@blueprint.delete("/users/<key>/audio")
+def reset_audio(key: str) -> Response:
+    with get_world().lock:
+        _get_user(key).vm_announcement_id = None
+    return make_no_content_response()
+
+
+@blueprint.get("/calls/<key>/trace")
+def list_trace(key: str) -> Response:
+    """List the SIP messages as JSON. Fields are invented.
+
+    The response is JSON because only paths with a file extension return files.
+    """
+    call = get_permitted_record("calls", key)
+    messages = canned.list_sip_messages(call["id"], clock.utc_text(call["start_time"]))
+    return make_list_response(*select_page(messages, tuple(messages[0])))
+
+
+@blueprint.get("/calls/<key>/monitors")
+def list_monitors(key: str) -> Response:
+    """List the recordings of a live or ended call.
+
+    Raises ErrorResponse for an unknown call.
+    """
+    world = get_world()
+    with world.lock:
+        visible = world.collections["monitors"].list_visible(get_current_user())
+        recordings = [record for record in visible if str(record["live_id"]) == key]
+        cdrs = world.collections["cdrs"].records.values()
+        if not recordings and not any(str(cdr["live_id"]) == key for cdr in cdrs):
+            get_permitted_record("calls", key)
+        return make_page_response("monitors", recordings)
 
 
 def make_page_response(name: str, records: Iterable[Record]) -> Response:

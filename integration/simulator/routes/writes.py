@@ -7,6 +7,7 @@ users change which phones ring for calls.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from flask import Flask, Response
@@ -211,40 +212,33 @@ def add_routes(app: Flask) -> None:
     for operation in catalogue.OPERATIONS + UNDOCUMENTED_OPERATIONS:
         name, _, parameter = operation.path[1:].partition("/{")
         path = f"/{name}/<key>" if parameter else f"/{name}"
-        make_view = _VIEW_MAKERS.get((operation.method, parameter))
-        if make_view is not None and (path, operation.method) not in existing_routes:
-            view = make_view(name, operation)
-            app.add_url_rule(path, operation.name, view, methods=[operation.method])
+        view = _VIEWS.get((operation.method, parameter))
+        if view is not None and (path, operation.method) not in existing_routes:
+            app.add_url_rule(path, operation.name, partial(view, name, operation), methods=[operation.method])
 
 
-def _make_create_view(name: str, _: Operation) -> Any:
-    def create() -> Response:
-        world = get_world()
-        with world.lock:
-            collection = get_readable_collection(name)
-            fields = _read_fields(name)
-            record = make_new_record(name)
-            _WRITERS.get(name, apply_fields)(record, fields)
-            if not collection.can_write(record, get_current_user()):
-                raise ErrorResponse(403, "Access denied")
-            record["id"] = world.new_id(name)
-            collection.add(record)
-            route_calls(name, record, fields)
-            return _make_record_response(name, record, 201)
-
-    return create
+def _create(name: str, _: Operation) -> Response:
+    world = get_world()
+    with world.lock:
+        collection = get_readable_collection(name)
+        fields = _read_fields(name)
+        record = make_new_record(name)
+        _WRITERS.get(name, apply_fields)(record, fields)
+        if not collection.can_write(record, get_current_user()):
+            raise ErrorResponse(403, "Access denied")
+        record["id"] = world.new_id(name)
+        collection.add(record)
+        route_calls(name, record, fields)
+        return _make_record_response(name, record, 201)
 
 
-def _make_change_view(name: str, _: Operation) -> Any:
-    def change(key: str) -> Response:
-        with get_world().lock:
-            record = get_permitted_record(name, key, for_write=True)
-            fields = _read_fields(name, is_change=True)
-            _WRITERS.get(name, apply_fields)(record, fields)
-            route_calls(name, record, fields)
-            return _make_record_response(name, record)
-
-    return change
+def _change(name: str, _: Operation, key: str) -> Response:
+    with get_world().lock:
+        record = get_permitted_record(name, key, for_write=True)
+        fields = _read_fields(name, is_change=True)
+        _WRITERS.get(name, apply_fields)(record, fields)
+        route_calls(name, record, fields)
+        return _make_record_response(name, record)
 
 
 def _make_record_response(name: str, record: Record, status: int = 200) -> Response:
@@ -252,61 +246,52 @@ def _make_record_response(name: str, record: Record, status: int = 200) -> Respo
     return make_item_response(expand_record(name, item), status, f"/{name}/{record['id']}")
 
 
-def _make_delete_view(name: str, operation: Operation) -> Any:
-    def delete(key: str) -> Response:
-        world = get_world()
-        keys = key.split(",") if operation.parameters == ("ids",) else [key]
-        with world.lock:
-            records = [get_permitted_record(name, one_key, for_write=True) for one_key in keys]
-            for record in records:
-                prepare_removal(name, record)
-                world.collections[name].remove(record)
-        return make_no_content_response() if len(keys) <= MAX_IMMEDIATE_DELETES else make_accepted_response()
-
-    return delete
+def _delete(name: str, operation: Operation, key: str) -> Response:
+    world = get_world()
+    keys = key.split(",") if operation.parameters == ("ids",) else [key]
+    with world.lock:
+        records = [get_permitted_record(name, one_key, for_write=True) for one_key in keys]
+        for record in records:
+            prepare_removal(name, record)
+            world.collections[name].remove(record)
+    return make_no_content_response() if len(keys) <= MAX_IMMEDIATE_DELETES else make_accepted_response()
 
 
-def _make_delete_all_view(name: str, operation: Operation) -> Any:
-    def delete_all() -> Response:
-        if not get_current_user().is_root:
-            raise ErrorResponse(403, "Access denied")
-        world = get_world()
-        with world.lock:
-            # /statements can be deleted but not read, so the simulator has no such collection.
-            for deleted_name in (name, f"{name}/notes"):
-                if deleted_name in world.collections:
-                    world.collections[deleted_name].records.clear()
-        return make_no_content_response() if operation.success == (204,) else make_accepted_response()
-
-    return delete_all
+def _delete_all(name: str, operation: Operation) -> Response:
+    if not get_current_user().is_root:
+        raise ErrorResponse(403, "Access denied")
+    world = get_world()
+    with world.lock:
+        # /statements can be deleted but not read, so the simulator has no such collection.
+        for deleted_name in (name, f"{name}/notes"):
+            if deleted_name in world.collections:
+                world.collections[deleted_name].records.clear()
+    return make_no_content_response() if operation.success == (204,) else make_accepted_response()
 
 
-def _make_bulk_change_view(name: str, _: Operation) -> Any:
-    def change_records() -> Response:
-        collection, form = get_readable_collection(name), make_form(name, is_bulk=True)
-        with get_world().lock:
-            entries = [form.read(entry) for entry in bodies.read_list()]
-            keys = [str(entry[collection.key]) for entry in entries]
-            records = [get_permitted_record(name, key, for_write=True) for key in keys]
-            for entry in entries:
-                check_references(name, entry)
-            for record, entry in zip(records, entries, strict=True):
-                fields = {field: value for field, value in entry.items() if field != "id"}
-                _WRITERS.get(name, apply_fields)(record, fields)
-            return make_list_response([expand_record(name, collection.item(record)) for record in records])
-
-    return change_records
+def _change_several(name: str, _: Operation) -> Response:
+    collection, form = get_readable_collection(name), make_form(name, is_bulk=True)
+    with get_world().lock:
+        entries = [form.read(entry) for entry in bodies.read_list()]
+        keys = [str(entry[collection.key]) for entry in entries]
+        records = [get_permitted_record(name, key, for_write=True) for key in keys]
+        for entry in entries:
+            check_references(name, entry)
+        for record, entry in zip(records, entries, strict=True):
+            fields = {field: value for field, value in entry.items() if field != "id"}
+            _WRITERS.get(name, apply_fields)(record, fields)
+        return make_list_response([expand_record(name, collection.item(record)) for record in records])
 
 
-_VIEW_MAKERS: dict[tuple[str, str], Callable[[str, Operation], Any]] = {
-    ("POST", ""): _make_create_view,
-    ("PATCH", ""): _make_bulk_change_view,
-    ("PATCH", "id}"): _make_change_view,
-    ("DELETE", ""): _make_delete_all_view,
-    ("DELETE", "id}"): _make_delete_view,
-    ("DELETE", "ids}"): _make_delete_view,
+_VIEWS: dict[tuple[str, str], Callable[..., Response]] = {
+    ("POST", ""): _create,
+    ("PATCH", ""): _change_several,
+    ("PATCH", "id}"): _change,
+    ("DELETE", ""): _delete_all,
+    ("DELETE", "id}"): _delete,
+    ("DELETE", "ids}"): _delete,
 }
-"""Functions that create views, by method and path parameter.
+"""Functions of routes, by method and path parameter.
 
 The parameter is the part of the path after the collection and '/{'.
 """

@@ -84,7 +84,7 @@ def test_live_traffic_creates_faxes_chats_and_web_calls(begin, receiver):
     names = ("/faxes", "/chats", "/webcalls")
     with receiver.changed:
         assert receiver.changed.wait_for(lambda: all(client.rows(name) for name in names), 60)
-    assert client.control("GET", "/state")["traffic"]["error"] is None
+    assert client.simulator.context.traffic.error is None
 
 
 def test_an_sms_thread_has_only_messages_between_its_two_numbers(begin):
