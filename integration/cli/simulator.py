@@ -48,12 +48,6 @@ _FAULTS_HELP = (fault_specs.__doc__ or "").partition("\n\n")[2]
     help="Simulate no calls except those requested at /_simulator/calls.",
 )
 @click.option("--token-idle", default=900.0, show_default=True, help="Seconds until an unused token expires.")
-@click.option(
-    "--tls-cert", type=click.Path(exists=True, dir_okay=False), help="Certificate file; enables HTTPS."
-)
-@click.option(
-    "--tls-key", type=click.Path(exists=True, dir_okay=False), help="Private key file of the certificate."
-)
 def command(**options: Any) -> None:
     """Run a simulated platform with an invented account and live calls.
 
@@ -65,8 +59,6 @@ def command(**options: Any) -> None:
 
     if options["speed"] <= 0:
         raise ConfigurationError([f"--speed: must be above 0, not {options['speed']:g}"])
-    if (options["tls_cert"] is None) != (options["tls_key"] is None):
-        raise ConfigurationError(["--tls-cert and --tls-key: set both or neither"])
     try:
         ZoneInfo(options["time_zone"])
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:

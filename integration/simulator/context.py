@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections import deque
 from dataclasses import dataclass, field
 from typing import cast
@@ -27,7 +26,7 @@ class SimulatorContext:
 
     `request_log`: received requests, newest last, at most _LOG_SIZE.
     `played_calls`: calls on demand, newest last.
-    `registrations`: sign-ups by hash; `registration_rng`: generator of their hashes.
+    `registrations`: sign-ups by hash.
     `outage_until`: end of a simulated outage, monotonic seconds.
     """
 
@@ -37,7 +36,6 @@ class SimulatorContext:
     webhook_sender: WebhookSender
     traffic: Traffic
     traffic_generator: TrafficGenerator
-    registration_rng: random.Random
     registrations: dict[str, Record] = field(default_factory=dict)
     request_log: deque[Record] = field(default_factory=lambda: deque(maxlen=_LOG_SIZE))
     played_calls: deque[RunningCall] = field(default_factory=lambda: deque(maxlen=500))

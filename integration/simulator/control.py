@@ -13,7 +13,7 @@
 | DELETE /records/{collection}/{key} | | removes a record |
 | PATCH /records/{collection}/{key} | fields | changes a record |
 | GET /log | query `after` | received requests |
-| GET /account | | users with passwords, keys and last codes; numbers; groups |
+| GET /account | | users with passwords, keys and last codes |
 
 Keys of a call:
 
@@ -36,7 +36,7 @@ Keys of a call:
 from __future__ import annotations
 
 from collections.abc import Callable, Set
-from typing import Any
+from typing import Any, TypeVar
 
 from flask import Blueprint, request
 
@@ -49,6 +49,7 @@ from integration.simulator.http.responses import ErrorResponse
 from integration.simulator.records.people import Group, Person
 from integration.simulator.records.record_fields import Record, copy_attributes
 
+_T = TypeVar("_T")
 PREFIX = "/_simulator"
 _SMS_KEYS = frozenset({"from", "to", "message", "user", "silent"})
 _LOOPBACK = ("127.", "::1", "::ffff:127.")
@@ -125,7 +126,7 @@ def _describe_call(running: RunningCall) -> Record:
 def receive_sms() -> tuple[Record, int]:
     body, world, traffic = _read_body(_SMS_KEYS), get_world(), get_simulator_context().traffic
     ddi = world.ddis[0]
-    person: Person | None = world.find_person(ddi["target_id"]) or world.ordinary_user
+    person: Person | None = world.ordinary_user
     if "user" in body:
         person = None if body["user"] is None else _find_person(world, body["user"])
     player = traffic.quiet_player if body.get("silent") else traffic.player
@@ -140,24 +141,24 @@ def receive_sms() -> tuple[Record, int]:
 
 
 def _find_person(world: World, name: object) -> Person:
-    for person in world.people:
-        if str(name) in (str(person.id), person.ext, person.email):
-            return person
-    raise ErrorResponse(400, f"user: no user has the id, extension or e-mail {name}")
+    people = [one for one in world.people if str(name) in (str(one.id), one.ext, one.email)]
+    return _get_first(people, f"user: no user has the id, extension or e-mail {name}")
 
 
 def _find_group(world: World, group_id: object) -> Group:
-    for group in world.groups:
-        if str(group.id) == str(group_id):
-            return group
-    raise ErrorResponse(400, f"group: no group has the id {group_id}")
+    groups = [group for group in world.groups if str(group.id) == str(group_id)]
+    return _get_first(groups, f"group: no group has the id {group_id}")
 
 
 def _find_ddi(world: World, number: object) -> Record:
-    for ddi in world.ddis:
-        if ddi["e164"] == str(number):
-            return ddi
-    raise ErrorResponse(400, f"to: {number} is not a number of the account")
+    ddis = [ddi for ddi in world.ddis if ddi["e164"] == str(number)]
+    return _get_first(ddis, f"to: {number} is not a number of the account")
+
+
+def _get_first(found: list[_T], problem: str) -> _T:
+    if not found:
+        raise ErrorResponse(400, problem)
+    return found[0]
 
 
 _OPTIONS: dict[str, tuple[str, Callable[[World, Any], object]]] = {
@@ -259,12 +260,4 @@ def describe_account() -> Record:
         }
         for person in world.people
     ]
-    groups = [
-        {
-            **copy_attributes(group, "id kind name strategy ring_time"),
-            "users": [member.id for member in group.members],
-        }
-        for group in world.groups
-    ]
-    ddis = [{"e164": ddi["e164"], "name": ddi["name"]} for ddi in world.ddis]
-    return {"people": people, "groups": groups, "lines": ddis}
+    return {"people": people}

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import gc
-import random
 import signal
-import ssl
 import threading
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -47,9 +44,7 @@ class Simulator:
 
     @property
     def base_origin(self) -> str:
-        scheme = "https" if self.server.tls else "http"
-        host = self.server.host
-        return f"{scheme}://{f'[{host}]' if ':' in host else host}:{self.server.port}"
+        return f"http://{self.server.host}:{self.server.port}"
 
     @property
     def control_url(self) -> str:
@@ -96,8 +91,6 @@ def start(
     webhook: str | None = None,
     webhook_gaps: tuple[float, ...] = RETRY_GAPS,
     faults: str = "",
-    tls_cert: str | Path | None = None,
-    tls_key: str | Path | None = None,
     token_idle: float = TOKEN_IDLE_SECONDS,
 ) -> Simulator:
     """Start a simulator and return it as soon as it accepts requests.
@@ -108,7 +101,7 @@ def start(
     `office_day`: the account is a busy office, today is a working day, live calls have the rate of the
     history, and a story of calls repeats.
     `assigned_mobiles`: callers and contacts have mobile numbers of an assigned range, not those for fiction.
-    Raises faults.InvalidFaultSpec, OSError (port in use), ssl.SSLError.
+    Raises faults.InvalidFaultSpec and OSError (port in use).
     """
     active_faults = ActiveFaults(seed, faults)
     start_at = clock.unix() if start_at is None else start_at
@@ -116,12 +109,7 @@ def start(
     office_hours = make_busy_hours(zone, start_at) if office_day else OfficeHours(zone)
     world = World(seed, start_at, office_hours, has_assigned_mobiles=assigned_mobiles)
     _seed_without_gc(world, cdrs)
-    sender = WebhookSender(
-        active_faults,
-        url=webhook,
-        seed=seed,
-        retry_gaps=webhook_gaps,
-    )
+    sender = WebhookSender(active_faults, url=webhook, seed=seed, retry_gaps=webhook_gaps)
     traffic = Traffic(world, Player(world, lambda event, _: sender.send(event)), speed)
     context = SimulatorContext(
         world=world,
@@ -132,13 +120,8 @@ def start(
         traffic_generator=TrafficGenerator(
             traffic, office_hours.expect_calls_per_hour if office_day else None, has_story=office_day
         ),
-        registration_rng=random.Random(f"registrations {seed}"),
     )
-    tls = None
-    if tls_cert is not None:
-        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        tls.load_cert_chain(tls_cert, tls_key)
-    server = SimulatorServer(host, port, create_app(context), tls)
+    server = SimulatorServer(host, port, create_app(context))
     server.serve_in_thread()
     sender.start()
     if live:

@@ -24,7 +24,7 @@ from integration.simulator.calls.participants import NoParticipant
 from integration.simulator.context import SimulatorContext
 from integration.simulator.http.faults import Fault, InvalidFaultSpec
 from integration.simulator.http.responses import ErrorResponse, make_json_response
-from integration.simulator.http.transport import WIRE_FAULT_KEY, Environ
+from integration.simulator.http.transport import WIRE_FAULTS_KEY, Environ
 from integration.simulator.routes import accounts, files, live, reads, writes
 
 _BASE_PATH = re.compile(r"^/v1\.[12](/voipstudio)?(?=/|$)")
@@ -32,19 +32,19 @@ CONTEXT_KEY = "simulator.context"
 """Key of the simulator context in the WSGI environment."""
 _PUBLIC_PATHS = re.compile(r"^/(login|login2fa|confirmation|password|reset|registrations(/.*)?)/?$")
 _WIRE_FAULTS = {
-    "hang": ("hang", 0.0, math.inf),
-    "slow": ("delay", 0.0, math.inf),
-    "drip": ("drip", 0.0, math.inf),
-    "truncate": ("truncate", 0.5, 0.99),
-    "no-length": ("no_length", 0.5, 1.0),
+    "hang": (0.0, math.inf),
+    "slow": (0.0, math.inf),
+    "drip": (0.0, math.inf),
+    "truncate": (0.5, 0.99),
+    "no-length": (0.5, 1.0),
 }
-"""Attribute of WireFault, default and maximum by kind of fault."""
+"""Default and maximum of the value by kind of fault."""
 _HTML = b"<!DOCTYPE html><html><head><title>502</title></head><body><h1>Bad gateway</h1></body></html>"
 
 
 def create_app(context: SimulatorContext) -> Callable[[Environ, Callable[..., Any]], Iterable[bytes]]:
     """Create the WSGI application of one simulator."""
-    app = _create_flask_app(tuple(context.world.collections))
+    app = _create_flask_app()
 
     def dispatch(environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
         environ[CONTEXT_KEY] = context
@@ -58,14 +58,14 @@ def create_app(context: SimulatorContext) -> Callable[[Environ, Callable[..., An
             environ["SCRIPT_NAME"], environ["PATH_INFO"] = base.group(), path[base.end() :] or "/"
         if clock.monotonic() < context.outage_until:
             # Close the connection without a response, as an unreachable platform would.
-            environ[WIRE_FAULT_KEY].hang = 0.001
+            environ[WIRE_FAULTS_KEY]["hang"] = 0.001
         return app(environ, start_response)
 
     return dispatch
 
 
 @functools.cache
-def _create_flask_app(collections: tuple[str, ...]) -> Flask:
+def _create_flask_app() -> Flask:
     """Create all routes, once for all simulators of the process.
 
     Werkzeug compiles each rule twice when it is added, which takes 110 of the 135 ms of a simulator's start.
@@ -75,9 +75,8 @@ def _create_flask_app(collections: tuple[str, ...]) -> Flask:
     app.json.sort_keys = False  # type: ignore[attr-defined]
     for module in (control, accounts, live):
         app.register_blueprint(module.blueprint)
-    files.add_routes(app)
-    writes.add_routes(app)
-    reads.add_routes(app, collections)
+    for routes in (files, writes, reads):
+        routes.add_routes(app)
     _add_request_hooks(app)
     return app
 
@@ -89,7 +88,6 @@ def _add_request_hooks(app: Flask) -> None:
         g.simulator_context = context
         if _is_control_request():
             return None
-        g.started = clock.monotonic()
         g.token = None
         g.faults = context.faults.draw(request.method, request.path)
         if "status" in g.faults:
@@ -122,7 +120,6 @@ def _add_request_hooks(app: Flask) -> None:
                 "user_id": g.token.person.id if g.token else None,
                 "status": response.status_code,
                 "faults": sorted(g.faults),
-                "seconds": round(clock.monotonic() - g.started, 4),
             }
         )
         return response
@@ -171,13 +168,13 @@ def _apply_faults(response: Response, faults: dict[str, Fault]) -> None:
         else:
             data = response.get_data()
             response.set_data(b"" if replacement == "zero" else data[: len(data) // 2])
-    for kind, (attribute, default, limit) in _WIRE_FAULTS.items():
-        if kind in faults:
-            value = min(limit, faults[kind].get_number(default))
-            setattr(request.environ[WIRE_FAULT_KEY], attribute, value)
+    wire_faults = request.environ[WIRE_FAULTS_KEY]
+    for kind in _WIRE_FAULTS.keys() & faults.keys():
+        default, limit = _WIRE_FAULTS[kind]
+        wire_faults[kind] = min(limit, float(faults[kind].value or default))
     if "malformed" in faults:
         if faults["malformed"].value == "headers":
-            request.environ[WIRE_FAULT_KEY].broken_headers = True
+            wire_faults["malformed"] = 1.0
         else:
             data = response.get_data()
             response.set_data(data[: max(1, len(data) * 2 // 3)].rstrip(b"}] \n"))

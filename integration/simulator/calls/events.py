@@ -26,9 +26,8 @@ class EventIdGenerator:
     events in ascending time order increase strictly, as those of a real uniqid() do.
     """
 
-    def __init__(self, rng: random.Random, server: str = "uk003") -> None:
+    def __init__(self, rng: random.Random) -> None:
         self._rng = rng
-        self._server = server
         self._last = (0, 0)
 
     def make(self, unix_time: float) -> str:
@@ -39,7 +38,7 @@ class EventIdGenerator:
         self._last = (seconds, micros)
         random_digits = self._rng.randrange(10**8)
         digit = self._rng.randrange(10)
-        return f"{self._server}.{seconds:08x}{micros:05x}{digit}.{random_digits:08d}"
+        return f"uk003.{seconds:08x}{micros:05x}{digit}.{random_digits:08d}"
 
 
 def call_event(event_id: str, plan: CallPlan, step: Step, unix_time: float) -> Record | None:

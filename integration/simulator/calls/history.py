@@ -7,7 +7,6 @@ has only a few open items.
 
 from __future__ import annotations
 
-import math
 import random
 from datetime import timedelta
 from functools import partial
@@ -21,7 +20,6 @@ from integration.simulator.calls.world import World
 from integration.simulator.records import activity
 
 _DAY = 86400
-DEFAULT_CDRS = 20_000
 _CDRS_PER_CALL = 80 / 56
 """Determines how many days a history of n CDRs covers."""
 _RECORDING_DAYS, _BUSY_RECORDING_DAYS = 45, 6
@@ -52,7 +50,7 @@ class _PastTraffic(Traffic):
             self.run_next_action()
 
 
-def seed_history(world: World, cdrs: int = DEFAULT_CDRS) -> None:
+def seed_history(world: World, cdrs: int) -> None:
     """Fill `world` with at least about `cdrs` CDRs and their related records."""
     if not cdrs:
         return
@@ -78,9 +76,8 @@ def _count_days(world: World, cdrs: int) -> int:
     Weekend days yield fewer.
     """
     hours, today = world.office_hours, world.office_hours.find_day(world.start)
-    mean_cdrs = _CDRS_PER_CALL * hours.calls_per_week / 7
     days, expected_cdrs = 0, 0.0
-    while days < max(2, math.ceil(cdrs / mean_cdrs)) or expected_cdrs < cdrs:
+    while days < 2 or expected_cdrs < cdrs:
         days += 1
         expected_cdrs += _CDRS_PER_CALL * hours.expect_calls(today - timedelta(days))
     return days

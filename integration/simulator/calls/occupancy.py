@@ -1,8 +1,7 @@
 """Occupancy of users and outside parties: each takes one call at a time.
 
 A user is occupied by a call from its first step, if the user answers or places it, or if no other phone
-rings. A phone that rings beside others is skipped if its user has another call. So a user has one call and at
-most one that rings beside it.
+rings. A phone can ring beside others while its user has another call.
 """
 
 from __future__ import annotations
@@ -21,16 +20,10 @@ Occupant = int | str
 
 
 class Span(NamedTuple):
-    begin: float
-    end: float
-
-
-class _Booking(NamedTuple):
-    """Unix times during which a user is on the call `plan`."""
+    """Seconds from the start of a call, or Unix times."""
 
     begin: float
     end: float
-    plan: CallPlan
 
 
 class Occupancy:
@@ -41,7 +34,7 @@ class Occupancy:
 
     def __init__(self, speed: float = 1.0) -> None:
         self.speed = speed
-        self._bookings: dict[Occupant, list[_Booking]] = {}
+        self._bookings: dict[Occupant, list[Span]] = {}
 
     def find_start(self, plan: CallPlan, earliest: float) -> float:
         """Return the first time from `earliest` at which all users are free."""
@@ -50,7 +43,7 @@ class Occupancy:
             delays = [
                 delay
                 for user_id, span in spans.items()
-                for delay in self._list_overlaps(user_id, self._plan_booking(plan, span, start))
+                for delay in self._list_overlaps(user_id, self._plan_booking(span, start))
             ]
             if not delays or max(delays) <= 0:
                 return start
@@ -58,14 +51,11 @@ class Occupancy:
             start += max(delays) + 0.01
 
     def is_free(self, user_id: int, begin: float, end: float) -> bool:
-        return all(
-            end <= booking.begin or booking.end <= begin for booking in self._bookings.get(user_id, ())
-        )
+        return not any(self._list_overlaps(user_id, Span(begin, end)))
 
-    def _plan_booking(self, plan: CallPlan, span: Span, start: float) -> _Booking:
-        return _Booking(
-            start + span.begin / self.speed, start + (span.end + _PAUSE_SECONDS) / self.speed, plan
-        )
+    def _plan_booking(self, span: Span, start: float) -> Span:
+        """Return the Unix times of `span`, with a pause."""
+        return Span(start + span.begin / self.speed, start + (span.end + _PAUSE_SECONDS) / self.speed)
 
     def book(self, plan: CallPlan, start: float, now: float) -> None:
         """Book the users of `plan`, which starts at Unix time `start`.
@@ -74,13 +64,9 @@ class Occupancy:
         """
         for user_id, span in list_busy_spans(plan).items():
             current = [booking for booking in self._bookings.get(user_id, ()) if booking.end > now]
-            self._bookings[user_id] = [*current, self._plan_booking(plan, span, start)]
+            self._bookings[user_id] = [*current, self._plan_booking(span, start)]
 
-    def release(self, plan: CallPlan) -> None:
-        for user_id, bookings in self._bookings.items():
-            self._bookings[user_id] = [booking for booking in bookings if booking.plan is not plan]
-
-    def _list_overlaps(self, user_id: Occupant, planned: _Booking) -> Iterator[float]:
+    def _list_overlaps(self, user_id: Occupant, planned: Span) -> Iterator[float]:
         """Yield the seconds until each conflicting booking ends."""
         for booking in self._bookings.get(user_id, ()):
             if booking.begin < planned.end and planned.begin < booking.end:
@@ -95,12 +81,12 @@ def list_user_ids(leg: Leg) -> list[int]:
     return user_ids
 
 
-def is_on_other_call(leg: Leg, live_legs: Iterable[Leg], *, counts_ringing: bool = False) -> bool:
+def is_on_other_call(leg: Leg, live_legs: Iterable[Leg]) -> bool:
     """Check whether a user of `leg` is on another call of `live_legs`."""
     user_ids = set(list_user_ids(leg))
     return any(
         other.root_id != leg.root_id
-        and (counts_ringing or other.state in ("CONNECTED", "ON_HOLD"))
+        and other.state in ("CONNECTED", "ON_HOLD")
         and not user_ids.isdisjoint(list_user_ids(other))
         for other in live_legs
     )
@@ -108,10 +94,8 @@ def is_on_other_call(leg: Leg, live_legs: Iterable[Leg], *, counts_ringing: bool
 
 def plan_unanswered_end(plan: CallPlan) -> list[Step]:
     """Plan the immediate end of a call whose user cannot answer."""
-    open_legs, end = (
-        [leg for leg in plan.legs if leg.started_at and leg.ended_at is None],
-        CallPlan("end", []),
-    )
+    open_legs = [leg for leg in plan.legs if leg.started_at and leg.ended_at is None]
+    end = CallPlan("end", [])
     for leg in open_legs:
         if leg.is_outbound or leg.user is None or leg.connected_at is not None:
             end.hang_up(0.0, leg, "caller", NO_ANSWER)
@@ -128,7 +112,9 @@ def list_busy_spans(plan: CallPlan) -> dict[Occupant, Span]:
         spans[plan.outside_party] = Span(0.0, plan.duration)
     for step in plan.steps:
         leg = step.leg
-        if step.event in _BEGINNING_EVENTS or (step.event == "initial" and not can_be_skipped(leg, plan)):
+        if step.event in _BEGINNING_EVENTS or (
+            step.event == "initial" and not _rings_beside_others(leg, plan)
+        ):
             begins.setdefault(leg, step.offset)
         elif step.event in ("hangup", "missed"):
             is_connected = leg.ended_at is None and leg.connected_at is not None
@@ -144,7 +130,7 @@ def list_busy_spans(plan: CallPlan) -> dict[Occupant, Span]:
     return spans
 
 
-def can_be_skipped(leg: Leg, plan: CallPlan) -> bool:
+def _rings_beside_others(leg: Leg, plan: CallPlan) -> bool:
     """Return whether `leg` is a phone that rings beside others and does not answer."""
     return (
         leg.id != leg.root_id

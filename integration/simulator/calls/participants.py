@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from typing import TypeVar
 
 from integration.simulator.calls.legs import CallOptions, Leg
@@ -23,24 +22,21 @@ class NoParticipant(LookupError):
 class Participants:
     """Random choice of the parties of a call, and their legs.
 
-    Parties that the options name are not drawn. `new_id` returns the next id of a live call.
-    `withheld_share`: share of callers without a number.
+    Parties that the options name are not drawn. `withheld_share`: share of callers without a number.
+    `names`: names of contacts by number.
     """
 
-    def __init__(
-        self, account: AccountState, rng: random.Random, new_id: Callable[[], int], withheld_share: float
-    ) -> None:
+    def __init__(self, account: AccountState, rng: random.Random, withheld_share: float) -> None:
         self.account = account
         self.rng = rng
-        self.new_id = new_id
         self.withheld_share = withheld_share
-        self._names: dict[str, str] = {
+        self.names: dict[str, str] = {
             number: f"{contact['first_name']} {contact['last_name']}"
             for contact in account.collections["contacts"].records.values()
             for number in (contact["mobile"], contact["tel"])
             if number
         }
-        self._contact_numbers = list(self._names)
+        self._contact_numbers = list(self.names)
 
     # -- parties and durations -------------------------------------------------------------------
 
@@ -114,14 +110,14 @@ class Participants:
         root: Leg | None = None,
         parent: Leg | None = None,
     ) -> Leg:
-        leg_id = self.new_id()
+        leg_id = self.account.new_id("calls")
         if group is not None and group.record["cli_prefix"]:
             src_name = f"{group.name} | {caller}"
         else:
             # The platform repeats the number in another format with quotes as the name
             # (docs/platform.md#10-event-fields).
             unnamed = f'"{caller}" <{numbers.format_national(caller)}>' if caller else "anonymous"
-            src_name = self._names.get(caller) or unnamed
+            src_name = self.names.get(caller) or unnamed
         return Leg(
             id=leg_id,
             root_id=root.root_id if root else leg_id,
@@ -148,9 +144,9 @@ class Participants:
         return leg
 
     def make_outbound_leg(self, user: Person, number: str, root: Leg | None = None) -> Leg:
-        leg_id = self.new_id()
+        leg_id = self.account.new_id("calls")
         called_user = next((person for person in self.account.people if person.ext == number), None)
-        dst_name = self._names.get(number) or numbers.describe_destination(number)
+        dst_name = self.names.get(number) or numbers.describe_destination(number)
         return Leg(
             id=leg_id,
             root_id=root.root_id if root else leg_id,

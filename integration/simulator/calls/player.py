@@ -8,13 +8,14 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
+from integration.core import clock
 from integration.simulator.calls import records
 from integration.simulator.calls.events import call_event, recording_event, sms_event
-from integration.simulator.calls.legs import LEG_STATES, CallPlan, Leg, Step
+from integration.simulator.calls.legs import LEG_STATES, CallPlan, Leg, Step, VoicemailMessage
 from integration.simulator.calls.world import World
 from integration.simulator.records import activity
 from integration.simulator.records.people import Person
-from integration.simulator.records.record_fields import Record
+from integration.simulator.records.record_fields import SEEDS, Record
 
 SendEvent = Callable[[Record, float], None]
 
@@ -85,13 +86,12 @@ class Player:
             record = records.add_recording(self.world, leg, conversation)
             return record, self._send(unix_time, lambda id_: recording_event(id_, unix_time, record, leg))
 
-    def store_voicemail(self, plan: CallPlan) -> Record | None:
-        """Store the voicemail message of an ended call, if any."""
-        if plan.message is None or plan.message.leg.ended_at is None:
-            return None
-        text = activity.choose_voice_message(self._rng) if self._rng.random() < 0.5 else None
+    def store_voicemail(self, message: VoicemailMessage) -> Record:
+        """Store the voicemail message of an ended leg."""
+        words = SEEDS["words"]["voice_messages"]
+        text = self._rng.choice(words) if self._rng.random() < 0.5 else None
         with self.world.lock:
-            return records.add_voicemail(self.world, plan.message, text)
+            return records.add_voicemail(self.world, message, text)
 
     def receive_sms(
         self, sender: str, receiver: str, text: str, user: Person | None, unix_time: float
@@ -101,12 +101,38 @@ class Player:
         Returns the record and the webhook body, if one was sent.
         """
         with self.world.lock:
-            record = records.add_sms(self.world, unix_time, sender, receiver, text, user, is_inbound=True)
+            record = self._add_sms(sender, receiver, text, user, unix_time, is_inbound=True)
             return record, self._send(unix_time, lambda id_: sms_event(id_, unix_time, record))
 
     def send_sms(self, user: Person, sender: str, receiver: str, text: str, unix_time: float) -> Record:
         with self.world.lock:
-            return records.add_sms(self.world, unix_time, sender, receiver, text, user, is_inbound=False)
+            return self._add_sms(sender, receiver, text, user, unix_time, is_inbound=False)
+
+    def _add_sms(
+        self,
+        sender: str,
+        receiver: str,
+        text: str,
+        user: Person | None,
+        unix_time: float,
+        *,
+        is_inbound: bool,
+    ) -> Record:
+        own_end, other_end = ("to", "from") if is_inbound else ("from", "to")
+        return self.world.create(
+            "sms",
+            **{"from": sender, "to": receiver},
+            **{
+                f"{own_end}_id": str(user.id) if user else None,
+                f"{own_end}_name": user.name if user else None,
+                f"{other_end}_name": self.world.scripts.names.get(sender if is_inbound else receiver),
+            },
+            created_at=clock.utc_text(unix_time),
+            message=text,
+            type="I" if is_inbound else "O",
+            result=None if is_inbound else "OK",
+            user_id=user.id if user else None,
+        )
 
     def _send(self, unix_time: float, make_event: Callable[[str], Record | None]) -> Record | None:
         """Send the webhook that `make_event` returns for an event id; return its body, if it was sent."""

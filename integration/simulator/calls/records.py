@@ -9,7 +9,6 @@ from integration.simulator.calls.legs import CallPlan, Leg, VoicemailMessage
 from integration.simulator.media import audio
 from integration.simulator.records import numbers
 from integration.simulator.records.account_state import AccountState
-from integration.simulator.records.people import Person
 from integration.simulator.records.record_fields import Record, copy_attributes, make_record
 
 
@@ -147,34 +146,6 @@ def add_voicemail(state: AccountState, message: VoicemailMessage, text: str | No
     )
 
 
-def add_sms(
-    state: AccountState,
-    created_at: float,
-    sender: str,
-    receiver: str,
-    text: str,
-    user: Person | None,
-    *,
-    is_inbound: bool,
-) -> Record:
-    """Add an SMS, created at Unix time `created_at`, of `user` or of no user."""
-    own_end, other_end = ("to", "from") if is_inbound else ("from", "to")
-    return state.create(
-        "sms",
-        **{"from": sender, "to": receiver},
-        **{
-            f"{own_end}_id": str(user.id) if user else None,
-            f"{own_end}_name": user.name if user else None,
-            f"{other_end}_name": state.find_contact_name(sender if is_inbound else receiver),
-        },
-        created_at=clock.utc_text(created_at),
-        message=text,
-        type="I" if is_inbound else "O",
-        result=None if is_inbound else "OK",
-        user_id=user.id if user else None,
-    )
-
-
 def add_webcall(state: AccountState, plan: CallPlan, started_at: float) -> Record:
     """Add the record of a web call, started at Unix time `started_at`.
 
@@ -185,8 +156,8 @@ def add_webcall(state: AccountState, plan: CallPlan, started_at: float) -> Recor
         "webcalls",
         **{"from": first_number, "to": second_number},
         calldate=clock.utc_text(started_at),
-        from_rate=_get_rate(first_number),
-        to_rate=_get_rate(second_number),
+        from_rate=numbers.get_rate(first_number),
+        to_rate=numbers.get_rate(second_number),
     )
     return plan.webcall
 
@@ -198,8 +169,3 @@ def bill_leg(record: Record, plan: CallPlan, leg: Leg) -> None:
     record[f"{side}_duration"] = seconds
     record[f"{side}_charge"] = round(record[f"{side}_rate"] * seconds / 60, 3)
     record["charge"] = round(record["from_charge"] + record["to_charge"], 3)
-
-
-def _get_rate(number: str) -> float:
-    """Return the rate per minute of a number; 0 for an extension."""
-    return numbers.get_rate(number) if len(number) > 6 else 0.0

@@ -6,9 +6,9 @@ the call at normal speed. The legs behave as in docs/platform.md#8-call-flow and
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 from integration.simulator.calls.legs import (
@@ -24,33 +24,38 @@ from integration.simulator.calls.legs import (
 )
 from integration.simulator.calls.participants import Participants
 from integration.simulator.records import numbers
-from integration.simulator.records.account_state import AccountState
 from integration.simulator.records.activity import choose_visitor_phone
 from integration.simulator.records.people import Group, Person
 
-WEB_SCRIPTS = ("web_call", "lead_call", "call_me_back")
+SCRIPT_WEIGHTS = {
+    "plain_answered": 24,
+    "plain_missed": 4,
+    "ring_group_answered": 9,
+    "ring_group_missed": 2,
+    "hunt_answered": 4,
+    "queue_answered": 5,
+    "queue_abandoned": 1.5,
+    "transfer": 3,
+    "voicemail": 1.3,
+    "click_to_call": 5,
+    "outbound": 28,
+    "outbound_missed": 5,
+    "internal": 8,
+}
+"""Frequency of scripts in generated traffic."""
+_WEB_SCRIPTS = ("web_call", "lead_call", "call_me_back")
 """Calls placed by the platform: it dials both ends, or the only end of lead calls."""
-_NAMES = (
-    *("plain_answered", "plain_missed", "ring_group_answered", "ring_group_missed", "hunt_answered"),
-    *("queue_answered", "queue_abandoned", "transfer", "voicemail", "click_to_call"),
-    *("outbound", "outbound_missed", "internal"),
-    *WEB_SCRIPTS,
-)
 
 
 class CallScripts(Participants):
     """Scripts of an account's calls by name.
 
-    In WEB_SCRIPTS `options.caller` is the outside party, `options.destination` the other end of a web call.
+    In _WEB_SCRIPTS `options.caller` is the outside party, `options.destination` the other end of a web call.
     """
 
-    def __init__(
-        self, account: AccountState, rng: random.Random, new_id: Callable[[], int], withheld_share: float
-    ) -> None:
-        super().__init__(account, rng, new_id, withheld_share)
-        self.by_name: dict[str, Callable[[CallOptions], CallPlan]] = {
-            name: getattr(self, name) for name in _NAMES
-        }
+    @cached_property
+    def by_name(self) -> dict[str, Callable[[CallOptions], CallPlan]]:
+        return {name: getattr(self, name) for name in (*SCRIPT_WEIGHTS, *_WEB_SCRIPTS)}
 
     # -- scripts ---------------------------------------------------------------------------------
 

@@ -36,10 +36,6 @@ class TimedActions:
             # With a time limit: an action may hang, and the daemon thread ends with the process.
             self._thread.join(1)
 
-    @property
-    def is_alive(self) -> bool:
-        return self._thread.is_alive()
-
     def schedule(self, moment: float, action: Callable[[float], object]) -> None:
         """Call `action(moment)` at `moment` on the thread."""
         with self._changed:

@@ -14,12 +14,7 @@ from functools import partial
 
 from integration.core import clock
 from integration.simulator.calls.legs import CallPlan, Leg, Step
-from integration.simulator.calls.occupancy import (
-    Occupancy,
-    can_be_skipped,
-    is_on_other_call,
-    plan_unanswered_end,
-)
+from integration.simulator.calls.occupancy import Occupancy, is_on_other_call, plan_unanswered_end
 from integration.simulator.calls.player import Player, is_leg_recorded
 from integration.simulator.calls.records import add_webcall
 from integration.simulator.calls.timed_actions import TimedActions
@@ -38,7 +33,6 @@ class RunningCall:
     `plan_version`: increases when `replace_steps` replaces the plan; steps of older versions are skipped.
     `record_delays`: seconds from the end of a leg to its CDR and its recording; None is random.
     `is_generated`: the call was not requested; it ends unanswered if a requested call occupies its user.
-    `skipped_legs`: phones that do not ring because their users have another call.
     """
 
     plan: CallPlan
@@ -46,7 +40,6 @@ class RunningCall:
     is_generated: bool = False
     record_delays: tuple[float, float] | None = None
     plan_version: int = 0
-    skipped_legs: set[Leg] = field(default_factory=set)
     events: list[Record] = field(default_factory=list)
     cdr_ids: list[int] = field(default_factory=list)
     monitor_ids: list[int] = field(default_factory=list)
@@ -60,7 +53,7 @@ class RunningCall:
 class Traffic(TimedActions):
     """Thread that plays calls until `stop()`. Times are Unix seconds.
 
-    Calls that end before `recorded_from` have no recordings.
+    Calls that end before `recorded_from` have no recordings. `running_calls`: calls by id of a leg.
     """
 
     def __init__(self, world: World, player: Player, speed: float = 1.0) -> None:
@@ -72,7 +65,7 @@ class Traffic(TimedActions):
         self.recorded_from = 0.0
         self.occupancy = Occupancy(speed)
         self._rng = random.Random(f"traffic {world.seed}")
-        self._running: dict[int, RunningCall] = {}
+        self.running_calls: dict[int, RunningCall] = {}
 
     def get_time(self) -> float:
         return clock.unix()
@@ -81,14 +74,11 @@ class Traffic(TimedActions):
 
     def play(self, plan: CallPlan, *, is_silent: bool = False) -> RunningCall:
         """Play `plan` in real time from now. `is_silent`: send no webhooks."""
-        running, now = RunningCall(plan, self._get_player(is_silent)), self.get_time()
+        running, now = RunningCall(plan, self.quiet_player if is_silent else self.player), self.get_time()
         with self.world.lock:
             self.occupancy.book(plan, now, now)
             self.play_steps(running, plan.steps, now)
         return running
-
-    def _get_player(self, is_silent: bool) -> Player:
-        return self.quiet_player if is_silent else self.player
 
     def play_generated(self, plan: CallPlan, latest_start: float) -> bool:
         """Play `plan` as soon as its users are free.
@@ -117,7 +107,7 @@ class Traffic(TimedActions):
         """Run `steps` now; their times follow from `start`. Add the record of a web call."""
         with self.world.lock:
             for leg in running.plan.legs:
-                self._running[leg.id] = running
+                self.running_calls[leg.id] = running
             if running.plan.script == "web_call" and running.plan.webcall is None:
                 add_webcall(self.world, running.plan, start)
             for step in steps:
@@ -139,14 +129,13 @@ class Traffic(TimedActions):
         `record_delays`: seconds from the end of a leg to its CDR and its recording; by default they exist on
         return.
         """
-        running = RunningCall(plan, self._get_player(is_silent), record_delays=record_delays)
+        running = RunningCall(
+            plan, self.quiet_player if is_silent else self.player, record_delays=record_delays
+        )
         names = [step.event for step in plan.steps]
         steps = plan.steps[: names.index(until_event) + 1] if until_event in names else plan.steps
         self.run_steps(running, steps, self.get_time() - steps[-1].offset)
         return running
-
-    def find_running_call(self, leg_id: int) -> RunningCall | None:
-        return self._running.get(leg_id)
 
     def replace_steps(self, running: RunningCall, steps: list[Step]) -> None:
         """Replace the remaining steps of a call; offsets start now."""
@@ -157,7 +146,6 @@ class Traffic(TimedActions):
                 running.plan.legs.append(step.leg)
         now = self.get_time()
         with self.world.lock:
-            self.occupancy.release(running.plan)
             self.occupancy.book(running.plan, now, now)
             self.play_steps(running, steps, now)
 
@@ -176,15 +164,13 @@ class Traffic(TimedActions):
 
     def _run_step(self, running: RunningCall, step: Step, unix_time: float) -> None:
         leg, plan = step.leg, running.plan
-        if running.is_generated and self._is_skipped(running, step):
-            return
         had_ended = leg.ended_at is not None
         event = running.player.apply_step(plan, step, unix_time)
         if event is not None:
             running.events.append(event)
         if leg.ended_at is None or had_ended:
             return
-        self._running.pop(leg.id, None)
+        self.running_calls.pop(leg.id, None)
         cdr_delay, recording_delay = running.record_delays or (
             self._rng.uniform(*_CDR_DELAY_RANGE) / self.speed,
             self._rng.uniform(*_RECORDING_DELAY_RANGE) / self.speed,
@@ -194,15 +180,6 @@ class Traffic(TimedActions):
             self._run_after(
                 recording_delay, unix_time, lambda moment: self._store_recording(running, leg, moment)
             )
-
-    def _is_skipped(self, running: RunningCall, step: Step) -> bool:
-        leg = step.leg
-        if step.event == "initial" and can_be_skipped(leg, running.plan):
-            with self.world.lock:
-                if is_on_other_call(leg, self.world.live_legs.values(), counts_ringing=True):
-                    running.skipped_legs.add(leg)
-                    self._running.pop(leg.id, None)
-        return leg in running.skipped_legs
 
     def _run_after(self, delay: float, unix_time: float, action: Callable[[float], None]) -> None:
         if delay <= 0:
@@ -216,9 +193,7 @@ class Traffic(TimedActions):
             running.cdr_ids.append(cdr["id"])
         message = running.plan.message
         if message is not None and message.leg is leg:
-            record = running.player.store_voicemail(running.plan)
-            if record is not None:
-                running.voicemessage_ids.append(record["id"])
+            running.voicemessage_ids.append(running.player.store_voicemail(message)["id"])
 
     def _store_recording(self, running: RunningCall, leg: Leg, unix_time: float) -> None:
         monitor, event = running.player.store_recording(leg, unix_time)

@@ -7,6 +7,7 @@ on them.
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 import sys
@@ -16,25 +17,11 @@ from typing import Any
 
 from integration.simulator.calls.legs import CallOptions, CallPlan
 from integration.simulator.calls.participants import NoParticipant
+from integration.simulator.calls.scripts import SCRIPT_WEIGHTS
 from integration.simulator.calls.traffic import Traffic
 from integration.simulator.records import activity
+from integration.simulator.records.record_fields import SEEDS
 
-SCRIPT_WEIGHTS = {
-    "plain_answered": 24,
-    "plain_missed": 4,
-    "ring_group_answered": 9,
-    "ring_group_missed": 2,
-    "hunt_answered": 4,
-    "queue_answered": 5,
-    "queue_abandoned": 1.5,
-    "transfer": 3,
-    "voicemail": 1.3,
-    "click_to_call": 5,
-    "outbound": 28,
-    "outbound_missed": 5,
-    "internal": 8,
-}
-"""Frequency of scripts."""
 _MISSED_SCRIPTS = frozenset({"plain_missed", "ring_group_missed", "queue_abandoned", "voicemail"})
 OTHER_EVENTS = ("fax", "chat", "web_call", "call_me_back")
 
@@ -114,6 +101,7 @@ class TrafficGenerator:
         self._has_story = has_story
         self._is_story_open = False
         self._is_active = False
+        self._sms_count = itertools.count(1)
         self._rng = random.Random(f"{type(traffic).__name__} {traffic.world.seed}")
 
     def start(self) -> None:
@@ -129,17 +117,11 @@ class TrafficGenerator:
         self._is_active = False
 
     def schedule_first_calls(self) -> None:
-        """Start three calls within 3 s, or the story, if active.
-
-        A new webhook receiver thus gets events soon.
-        """
-        if not self._is_active:
-            return
+        """Start a call, or the story, if active, so that a new webhook receiver gets events soon."""
         if self._has_story:
             self._schedule(_STORY_DELAY_WITH_WEBHOOK, self._open_story)
-        else:
-            for delay in (0.3, 1.5, 3.0):
-                self.traffic.schedule(self.traffic.get_time() + delay, self._start_random_call)
+        elif self._is_active:
+            self.traffic.schedule(self.traffic.get_time(), self._start_random_call)
 
     def _schedule(self, seconds: float, action: Action) -> None:
         """Schedule `action` in `seconds` at normal speed."""
@@ -256,11 +238,13 @@ class TrafficGenerator:
         """Receive an SMS if the drawn sender has a mobile number, and answer it later."""
         rng, player = self._rng, self.traffic.player
         ddi = rng.choice([ddi for ddi in self.world.ddis if ddi["sms_enabled"]])
-        person = rng.choice(self.world.online_people)
         with self.world.lock:
             sender = self.world.scripts.choose_caller()
         if sender.startswith("447"):
-            question, answer = activity.choose_sms_pair(rng)
+            # In turn, so that a short history has some of each user.
+            people = self.world.online_people
+            person = people[next(self._sms_count) % len(people)]
+            question, answer = rng.choice(SEEDS["words"]["sms_pairs"])
             player.receive_sms(sender, ddi["e164"], question, person if rng.random() < 0.8 else None, moment)
             self._schedule(
                 60 + rng.random() * 700, partial(player.send_sms, person, ddi["e164"], sender, answer)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from dataclasses import dataclass, field
 from functools import partial
 
 import orjson
@@ -17,7 +16,7 @@ import requests
 from integration.core import clock
 from integration.simulator.calls.timed_actions import TimedActions
 from integration.simulator.http.faults import ActiveFaults
-from integration.simulator.records.record_fields import Record, copy_attributes
+from integration.simulator.records.record_fields import Record
 
 RETRY_GAPS = (1.0, 5.0, 30.0, 120.0)
 """Seconds between attempts of a delivery."""
@@ -27,32 +26,11 @@ _TIMEOUT = 10.0
 """Seconds for one attempt."""
 
 
-@dataclass(slots=True)
-class Delivery:
-    """Delivery of one webhook.
-
-    `state`: waiting, delivered, dropped (by a fault), failed (no attempts left) or no url.
-    """
-
-    number: int
-    event: Record
-    body: bytes
-    state: str = "waiting"
-    attempts: list[Record] = field(default_factory=list)
-
-    def as_record(self) -> Record:
-        return {
-            **{key: self.event.get(key) for key in ("id", "call_id")},
-            **copy_attributes(self, "number state event"),
-            "name": self.event["event_name"],
-            "tries": list(self.attempts),
-        }
-
-
 class WebhookSender(TimedActions):
     """Thread that posts webhooks to `url`.
 
-    `url`: None stores webhooks only in `log`.
+    `url`: None stores webhooks only in `log`, whose entries list events with attempts (`tries`) and `state`:
+    waiting, delivered, dropped (by a fault), failed (no attempts left) or no url.
     `retry_gaps`: seconds between attempts.
     """
 
@@ -68,7 +46,7 @@ class WebhookSender(TimedActions):
         self.faults = faults
         self.url = url
         self.retry_gaps = retry_gaps
-        self.log: deque[Delivery] = deque(maxlen=_LOG_SIZE)
+        self.log: deque[Record] = deque(maxlen=_LOG_SIZE)
         self._delivery_count = 0
         self._rng = random.Random(f"webhooks {seed}")
         self._session = requests.Session()
@@ -84,11 +62,14 @@ class WebhookSender(TimedActions):
                 due_at += 0.05 + self._rng.random() * 1.5
             state = "dropped" if "webhook-drop" in faults else "waiting" if self.url else "no url"
             for _ in range(2 if "webhook-duplicate" in faults else 1):
-                delivery = Delivery(self._delivery_count, event, body, state)
+                delivery = {
+                    **{"id": event["id"], "call_id": event.get("call_id"), "name": event["event_name"]},
+                    **{"number": self._delivery_count, "state": state, "event": event, "tries": []},
+                }
                 self.log.append(delivery)
                 self._delivery_count += 1
                 if state == "waiting":
-                    self.schedule(due_at, partial(self._post, delivery))
+                    self.schedule(due_at, partial(self._post, delivery, body))
                 due_at += self._rng.random()
 
     def wait_until_idle(self, seconds: float) -> bool:
@@ -98,23 +79,23 @@ class WebhookSender(TimedActions):
         """
         with self._changed:
             return self._changed.wait_for(
-                lambda: all(delivery.attempts or delivery.state != "waiting" for delivery in self.log),
+                lambda: all(delivery["tries"] or delivery["state"] != "waiting" for delivery in self.log),
                 seconds,
             )
 
     def list_deliveries(self, after: int = -1) -> list[Record]:
         with self._changed:
-            return [delivery.as_record() for delivery in self.log if delivery.number > after]
+            return [{**one, "tries": list(one["tries"])} for one in self.log if one["number"] > after]
 
-    def _post(self, delivery: Delivery, _: float) -> None:
+    def _post(self, delivery: Record, body: bytes, _: float) -> None:
         started, status, failure = clock.monotonic(), None, None
         if self.url is None:
-            delivery.state = "no url"
+            delivery["state"] = "no url"
             return
         try:
             status = self._session.post(
                 self.url,
-                data=delivery.body,
+                data=body,
                 headers={"Content-Type": "application/json", "User-Agent": "Platform-Webhook/1.2"},
                 timeout=_TIMEOUT,
                 allow_redirects=False,
@@ -125,14 +106,14 @@ class WebhookSender(TimedActions):
         self.error = None if is_delivered else failure or f"the receiver returned {status}"
         seconds = round(clock.monotonic() - started, 4)
         with self._changed:
-            delivery.attempts.append(
+            delivery["tries"].append(
                 {"at": clock.utc_text(), "status": status, "error": failure, "seconds": seconds}
             )
             if is_delivered:
-                delivery.state = "delivered"
-            elif len(delivery.attempts) > len(self.retry_gaps):
-                delivery.state = "failed"
+                delivery["state"] = "delivered"
+            elif len(delivery["tries"]) > len(self.retry_gaps):
+                delivery["state"] = "failed"
             else:
-                due_at = clock.monotonic() + self.retry_gaps[len(delivery.attempts) - 1]
-                self.schedule(due_at, partial(self._post, delivery))
+                due_at = clock.monotonic() + self.retry_gaps[len(delivery["tries"]) - 1]
+                self.schedule(due_at, partial(self._post, delivery, body))
             self._changed.notify_all()

@@ -9,7 +9,7 @@ from integration.simulator.calls.events import EventIdGenerator
 from integration.simulator.calls.legs import Leg
 from integration.simulator.calls.office_hours import OfficeHours
 from integration.simulator.calls.records import live_record
-from integration.simulator.calls.scripts import WEB_SCRIPTS, CallScripts
+from integration.simulator.calls.scripts import CallScripts
 from integration.simulator.records.account_state import AccountState
 from integration.simulator.records.record_fields import Record
 
@@ -29,17 +29,10 @@ class World(AccountState):
         self.office_hours = office_hours or OfficeHours()
         self.event_ids = EventIdGenerator(random.Random(f"events {seed}"))
         self.live_legs: dict[int, Leg] = {}
-        self.scripts = self._make_scripts("switchroom")
-        # They have a separate random generator, so that the history of other calls does not depend on them.
-        web_scripts = self._make_scripts("web").by_name
-        self.scripts.by_name |= {name: web_scripts[name] for name in WEB_SCRIPTS}
-        self.collections["calls"].derive = self._list_live_records
-
-    def _make_scripts(self, purpose: str) -> CallScripts:
-        rng = random.Random(f"{purpose} {self.seed}")
         # Missed calls of withheld numbers cannot be called back. In a busy account they would fill the list.
-        share = 0.004 if self.office_hours.is_busy else 0.03
-        return CallScripts(self, rng, lambda: self.new_id("calls"), share)
+        withheld_share = 0.004 if self.office_hours.is_busy else 0.03
+        self.scripts = CallScripts(self, random.Random(f"switchroom {seed}"), withheld_share)
+        self.collections["calls"].derive = self._list_live_records
 
     def _list_live_records(self) -> list[Record]:
         now = clock.unix()

@@ -70,9 +70,6 @@ class Fault:
     rng: random.Random = field(repr=False)
     happened_count: int = 0
 
-    def get_number(self, default: float) -> float:
-        return float(self.value) if self.value is not None else default
-
     def matches(self, method: str, path: str) -> bool:
         if self.method is not None and self.method != method:
             return False

@@ -1,8 +1,15 @@
-"""Small HTTP/1.1 server with keep-alive, TLS and deliberate faults.
+"""Small HTTP/1.1 server with keep-alive and deliberate faults.
 
 Werkzeug's server closes the connection after each response. Neither Werkzeug nor Granian lets an application
-truncate a body, send no response or send broken headers. The application requests such a fault by setting
-attributes of the `WireFault` in its environment.
+truncate a body, send no response or send broken headers. The application requests such faults in its
+environment, by the key WIRE_FAULTS_KEY:
+
+- hang: seconds after which the connection is closed without a response
+- slow: seconds before the response
+- drip: seconds over which the body is sent in pieces
+- truncate: share of the body that is sent before the connection closes
+- no-length: the same, without a Content-Length header
+- malformed: send a header block that no parser accepts
 """
 
 from __future__ import annotations
@@ -10,44 +17,20 @@ from __future__ import annotations
 import io
 import socket
 import socketserver
-import ssl
 import sys
 import threading
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler
 from typing import Any, cast
 from wsgiref.simple_server import WSGIRequestHandler
 
 from werkzeug.test import run_wsgi_app
 
-MAX_BODY = 8 * 1024 * 1024
-
-WIRE_FAULT_KEY = "simulator.wire_fault"
-"""Key of the response's WireFault in the WSGI environment."""
+WIRE_FAULTS_KEY = "simulator.wire_faults"
+WireFaults = dict[str, float]
 
 Environ = dict[str, Any]
 Application = Callable[[Environ, Callable[..., Any]], Iterable[bytes]]
-
-
-@dataclass(slots=True)
-class WireFault:
-    """Faults of a response on the wire.
-
-    `hang`: seconds after which the connection is closed without a response.
-    `delay`: seconds before the response.
-    `drip`: seconds over which the body is sent in pieces.
-    `truncate`: share of the body that is sent before the connection closes.
-    `no_length`: the same, without a Content-Length header.
-    `broken_headers`: send a header block that no parser accepts.
-    """
-
-    hang: float = 0.0
-    delay: float = 0.0
-    drip: float = 0.0
-    truncate: float | None = None
-    no_length: float | None = None
-    broken_headers: bool = False
 
 
 class Handler(WSGIRequestHandler):
@@ -55,15 +38,10 @@ class Handler(WSGIRequestHandler):
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
+    timeout = 120
     server: SimulatorServer
 
     def setup(self) -> None:
-        context = self.server.tls
-        if context is not None:
-            # The handshake runs in the thread of the connection, so that a slow client does not block others.
-            self.request.settimeout(10)
-            self.request = context.wrap_socket(self.request, server_side=True)
-        self.request.settimeout(self.server.idle_seconds)
         self.server.connections.add(self.request)
         super().setup()
 
@@ -72,15 +50,12 @@ class Handler(WSGIRequestHandler):
             super().finish()
         finally:
             self.server.connections.discard(self.request)
-            if self.server.tls is not None:
-                # The server closes only the plain socket, which is detached after wrapping.
-                self.request.close()
 
     def handle(self) -> None:
         try:
             # That of WSGIRequestHandler responds to one request only.
             BaseHTTPRequestHandler.handle(self)
-        except (OSError, ssl.SSLError):
+        except OSError:
             self.close_connection = True
 
     def log_message(self, format: str, *args: Any) -> None:
@@ -92,31 +67,25 @@ class Handler(WSGIRequestHandler):
         raise AttributeError(name)
 
     def respond(self) -> None:
-        length = self.headers.get("Content-Length", "?" if "Transfer-Encoding" in self.headers else "0")
-        if not length.isdecimal() or int(length) > MAX_BODY:
-            self.close_connection = True
-            self.send_error(413 if length.isdecimal() else 400)
-            return
+        length = self.headers.get("Content-Length", "0")
         environ = self.get_environ() | {
             "wsgi.input": io.BytesIO(self.rfile.read(int(length))),
-            "RAW_URI": self.path,
-            "REMOTE_PORT": str(self.client_address[1]),
             "CONTENT_LENGTH": length,
-            WIRE_FAULT_KEY: (wire_fault := WireFault()),
+            WIRE_FAULTS_KEY: (faults := WireFaults()),
         }
         chunks, status, headers = run_wsgi_app(self.server.application, environ, buffered=True)
-        self._send_response(status, list(headers), b"".join(chunks), wire_fault)
+        self._send_response(status, list(headers), b"".join(chunks), faults)
 
     def _send_response(
-        self, status: str, headers: list[tuple[str, str]], body: bytes, wire_fault: WireFault
+        self, status: str, headers: list[tuple[str, str]], body: bytes, faults: WireFaults
     ) -> None:
         stop = self.server.stopping
-        stop.wait(wire_fault.hang or wire_fault.delay)
-        if wire_fault.hang:
+        stop.wait(faults.get("hang", faults.get("slow", 0.0)))
+        if "hang" in faults:
             self.close_connection = True
             return
         header_lines = [f"HTTP/1.1 {status}"]
-        if wire_fault.broken_headers:
+        if "malformed" in faults:
             # The vendor's command line tool received this invalid header name
             # (docs/platform.md#15-rate-limits).
             header_lines += ["Too Many Requests\x01: slow down", "no colon here at all"]
@@ -124,23 +93,23 @@ class Handler(WSGIRequestHandler):
         # A streamed response has no Content-Length of its own; the response to HEAD has that of its body.
         length = dict(headers).get("Content-Length", str(len(body)))
         header_lines += [f"{name}: {value}" for name, value in headers if name != "Content-Length"]
-        if not status.startswith("204") and wire_fault.no_length is None:
+        if not status.startswith("204") and "no-length" not in faults:
             header_lines.append(f"Content-Length: {length}")
-        sent_share = wire_fault.truncate if wire_fault.truncate is not None else wire_fault.no_length
+        sent_share = faults.get("truncate", faults.get("no-length"))
         if sent_share is not None:
             body = body[: int(len(body) * sent_share)]
             self.close_connection = True
         if self.close_connection:
             header_lines.append("Connection: close")
         header_block = "\r\n".join(header_lines).encode("latin-1") + b"\r\n\r\n"
-        if not wire_fault.drip or sent_share is not None:
+        if "drip" not in faults or sent_share is not None:
             # Headers and body are sent in one write: real clients read once (docs/platform.md#16-clients).
             self.wfile.write(header_block + body)
             return
         self.wfile.write(header_block)
         chunk_size = max(1, len(body) // 20)
         for position in range(0, len(body), chunk_size):
-            if stop.wait(wire_fault.drip / 20):
+            if stop.wait(faults["drip"] / 20):
                 break
             self.wfile.write(body[position : position + chunk_size])
 
@@ -163,19 +132,15 @@ class SimulatorServer(socketserver.ThreadingTCPServer):
         host: str,
         port: int,
         application: Application,
-        tls: ssl.SSLContext | None = None,
-        idle_seconds: float = 120.0,
     ) -> None:
         self.application = application
-        self.tls = tls
-        self.idle_seconds = idle_seconds
         self.stopping = threading.Event()
         self.connections: set[socket.socket] = set()
         super().__init__((host, port), Handler)
         self.host, self.port = cast("tuple[str, int]", self.server_address[:2])
         self.base_environ = {
             "wsgi.version": (1, 0),
-            "wsgi.url_scheme": "https" if tls else "http",
+            "wsgi.url_scheme": "http",
             "wsgi.errors": sys.stderr,
             "wsgi.multithread": True,
             "wsgi.multiprocess": False,
@@ -206,6 +171,6 @@ class SimulatorServer(socketserver.ThreadingTCPServer):
                 continue
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Ignore aborted connections and failed TLS handshakes; print other errors."""
+        """Ignore aborted connections; print other errors."""
         if not isinstance(sys.exc_info()[1], OSError):
             super().handle_error(request, client_address)

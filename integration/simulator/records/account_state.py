@@ -10,7 +10,7 @@ from typing import Any
 
 from integration import catalogue
 from integration.core import clock
-from integration.simulator.records import numbers, people
+from integration.simulator.records import people
 from integration.simulator.records.people import Group, Person, make_contacts
 from integration.simulator.records.record_fields import COLLECTIONS, Record, list_fields, make_record
 
@@ -118,7 +118,10 @@ class AccountState:
 
     def assign_mobile(self, number: str) -> str:
         """Return a number as callers and contacts of the account have it."""
-        return numbers.assign_mobile(number) if self.has_assigned_mobiles else number
+        # Programs that check numbers take those for fiction for no mobile numbers. +44 7400 123nnn has the
+        # example number of `phonenumbers`.
+        is_assigned = self.has_assigned_mobiles and number.startswith("447700900")
+        return f"447400123{number[-3:]}" if is_assigned else number
 
     @property
     def admin(self) -> Person:
@@ -167,13 +170,6 @@ class AccountState:
             values["id"] = self.new_id(collection)
         return self.collections[collection].add(make_record(collection, **values))
 
-    def find_contact_name(self, number: str) -> str | None:
-        """Return the name of the contact with `number`, if any."""
-        for contact in self.collections["contacts"].records.values():
-            if number and number in (contact["mobile"], contact["tel"]):
-                return f"{contact['first_name'] or ''} {contact['last_name'] or ''}".strip()
-        return None
-
     def _make_user_item(self, record: Record) -> Record:
         person = self.find_person(record["id"])
         assert person is not None
@@ -207,8 +203,7 @@ def _make_collection(name: str) -> Collection:
     user_key = catalogue.get_resource(name).user_key if name in catalogue.COLLECTIONS else None
     owners = seeds.get("owner", [user_key] if user_key else [])
     collection = Collection(name, list_fields(name), tuple(owners), seeds.get("shared", False))
-    collection.key = seeds.get("key", "id")
-    collection.unfilterable = frozenset(seeds.get("unfilterable", ()))
+    collection.key, collection.unfilterable = seeds.get("key", "id"), frozenset(seeds.get("unfilterable", ()))
     for record in seeds.get("records", ()):
         collection.add(make_record(name, **record))
     return collection

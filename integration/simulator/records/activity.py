@@ -39,16 +39,6 @@ def make_conversation(rng: random.Random, agent: str, seconds: int) -> dict[str,
     }
 
 
-def choose_sms_pair(rng: random.Random) -> tuple[str, str]:
-    """Choose an SMS from outside and its reply."""
-    question, answer = rng.choice(SEEDS["words"]["sms_pairs"])
-    return question, answer
-
-
-def choose_voice_message(rng: random.Random) -> str:
-    return str(rng.choice(SEEDS["words"]["voice_messages"]))
-
-
 def add_fax(state: AccountState, rng: random.Random, created_at: float) -> Record:
     """Add a fax at Unix time `created_at`; three in four are inbound."""
     own_number = next(line["e164"] for line in state.ddis if line["fax_enabled"])
@@ -108,7 +98,7 @@ def add_chat(state: AccountState, rng: random.Random, operator: Person, started_
     `started_at` is a Unix time.
     """
     chat_id = state.new_id("chats")
-    question, answer = choose_sms_pair(rng)
+    question, answer = rng.choice(SEEDS["words"]["sms_pairs"])
     name, (city, place) = rng.choice(_VISITORS["names"]), rng.choice(_VISITORS["places"])
     lines = [
         ("visitor", question, rng.randrange(2, 10)),

@@ -68,10 +68,13 @@ class LoginService:
         for person in account.people:
             self._add_token(person, "api", API_KEY_IDLE_SECONDS, person.api_key)
 
+    def make_secret(self) -> str:
+        return make_secret(self._rng)
+
     def _add_token(
         self, person: Person, name: str | None, idle_seconds: float, secret: str | None = None
     ) -> Token:
-        secret = secret or make_secret(self._rng)
+        secret = secret or self.make_secret()
         token = Token(secret, person, name, idle_seconds, clock.monotonic(), clock.utc_text())
         self._tokens[secret] = token
         return token
@@ -89,7 +92,7 @@ class LoginService:
             raise ErrorResponse(400, "Invalid email and/or password.")
         if not person.has_two_factor:
             return self._add_session(person), None
-        nonce, code = make_secret(self._rng), f"{self._rng.randrange(10**6):06d}"
+        nonce, code = self.make_secret(), f"{self._rng.randrange(10**6):06d}"
         self._pending_logins[nonce] = (person, code)
         self.codes[person.email] = code
         print_mail(f"code for {person.email} is {code}")
@@ -107,7 +110,7 @@ class LoginService:
         return next((person for person in self.account.people if person.email == email), None)
 
     def begin_reset(self, person: Person) -> None:
-        token = make_secret(self._rng)
+        token = self.make_secret()
         self._resets[token] = person
         self.codes[person.email] = token
         print_mail(f"reset token for {person.email} is {token}")

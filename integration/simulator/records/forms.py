@@ -29,16 +29,6 @@ def _frequency(value: Any) -> str:
     return orjson.dumps(frequency).decode()
 
 
-def _position(value: Any) -> int:
-    """Return the number of 'left' or 'right', or the number itself."""
-    return _POSITIONS[bodies.one_of(*_POSITIONS)(str(value))]
-
-
-def _countries(value: Any) -> str:
-    """Return country codes as comma-separated text."""
-    return ",".join(map(bodies.text, value)) if isinstance(value, list) else bodies.text(value)
-
-
 _TYPE_CHECKS: dict[FieldType, Check] = {
     "integer": bodies.integer,
     "number": bodies.number,
@@ -69,8 +59,10 @@ _FIELD_CHECKS: dict[str, Check] = {
         bodies.integer(value)
     ),
     "frequency": _frequency,
-    "position": _position,
-    "allowed_countries": _countries,
+    "position": lambda value: _POSITIONS[bodies.one_of(*_POSITIONS)(str(value))],
+    "allowed_countries": lambda value: ",".join(
+        bodies.list_of(bodies.text)([value] if isinstance(value, str) else value)
+    ),
     # These names have other meanings in other collections.
     "users groups": bodies.list_of(bodies.integer),
     "ringgroups users": bodies.list_of(bodies.integer),

@@ -28,15 +28,6 @@ def make_mobile_number(n: int) -> str:
     return f"447700900{n:03d}"
 
 
-def assign_mobile(number: str) -> str:
-    """Return a mobile number of an assigned range for one of the range for fiction; others unchanged.
-
-    Programs that check numbers take those for fiction for no mobile numbers. +44 7400 123nnn has the example
-    number of `phonenumbers`.
-    """
-    return f"447400123{number[-3:]}" if number.startswith("447700900") else number
-
-
 def make_american_number(n: int) -> str:
     """Return '1<area>55501nn' for 0 ≤ n ≤ 499."""
     return f"1{_AMERICAN_AREAS[n // 100]}55501{n % 100:02d}"
@@ -63,8 +54,8 @@ def describe_destination(number: str) -> str:
 
 
 def get_rate(number: str) -> float:
-    """Return the price per minute of calls to `number`."""
-    return _find_destination(number)[2]
+    """Return the price per minute of calls to `number`; 0 for an extension."""
+    return _find_destination(number)[2] if len(number) > 6 else 0.0
 
 
 def _find_destination(number: str) -> tuple[str, str, float]:

@@ -102,23 +102,22 @@ def make_secret(rng: random.Random) -> str:
 
 
 def make_people(rng: random.Random) -> list[Person]:
-    return [_make_person(rng, n, entry) for n, entry in enumerate(SEEDS["users"])]
-
-
-def _make_person(rng: random.Random, n: int, entry: Record) -> Person:
     words, agents = SEEDS["password_words"], SEEDS["user_agents"]
-    return Person(
-        **entry,
-        id=FIRST_USER_ID + n,
-        ext=str(FIRST_EXTENSION + n),
-        email=f"{entry['first_name'].lower()}@example.com",
-        password=f"{rng.choice(words)}-{rng.choice(words)}-{rng.randrange(1000, 10000)}",
-        api_key=make_secret(rng),
-        cli="",
-        user_agent=agents[n % len(agents)] or None,
-        ring_time=rng.choice((15, 20, 25)),
-        sip_endpoint_id=500001 + n,
-    )
+    return [
+        Person(
+            **entry,
+            id=FIRST_USER_ID + n,
+            ext=str(FIRST_EXTENSION + n),
+            email=f"{entry['first_name'].lower()}@example.com",
+            password=f"{rng.choice(words)}-{rng.choice(words)}-{rng.randrange(1000, 10000)}",
+            api_key=make_secret(rng),
+            cli="",
+            user_agent=agents[n % len(agents)] or None,
+            ring_time=rng.choice((15, 20, 25)),
+            sip_endpoint_id=500001 + n,
+        )
+        for n, entry in enumerate(SEEDS["users"])
+    ]
 
 
 _GROUPS = ("Customers", "Suppliers", "Partners", None)

@@ -23,8 +23,8 @@ from integration.simulator.http.responses import (
     make_validation_error,
 )
 from integration.simulator.records import numbers
-from integration.simulator.records.authentication import LoginService, Token, print_mail
-from integration.simulator.records.people import CUSTOMER_ID, Person, make_secret
+from integration.simulator.records.authentication import API_KEY_IDLE_SECONDS, LoginService, Token, print_mail
+from integration.simulator.records.people import CUSTOMER_ID, Person
 from integration.simulator.routes.reads import select_page
 
 blueprint = Blueprint("accounts", __name__)
@@ -32,6 +32,10 @@ blueprint = Blueprint("accounts", __name__)
 _NAMES = {"first_name": bodies.non_empty_text, "last_name": bodies.non_empty_text, "company": bodies.text}
 _NEW_FORM = bodies.Form({"email": bodies.email, **_NAMES}, ("email", "first_name", "last_name"))
 _CHANGE_FORM = bodies.Form({"code": bodies.text, "number": bodies.phone_digits, **_NAMES})
+_TOKEN_FORM = bodies.Form(
+    {"name": bodies.non_empty_text, "expiry": bodies.make_check(int, accepts=lambda value: value > 0)},
+    ("name",),
+)
 _TOKEN_FIELDS = ("token", "name", "user_id", "expiry", "created_at")
 _MIN_PASSWORD_LENGTH = 8
 _EMAIL_FORM = bodies.Form({"email": bodies.email}, ("email",))
@@ -123,13 +127,9 @@ def list_tokens() -> Response:
 
 @blueprint.post("/apitokens")
 def create_token() -> Response:
-    body = bodies.read_object()
-    name, expiry = body.get("name"), body.get("expiry", 604800)
-    if not isinstance(name, str) or not name:
-        raise make_validation_error("name")
-    if not isinstance(expiry, int) or expiry <= 0:
-        raise make_validation_error("expiry")
-    token = _get_login_service().create_api_key(get_current_user(), name, float(expiry))
+    fields, user = _TOKEN_FORM.read(bodies.read_object()), get_current_user()
+    expiry = fields.get("expiry", API_KEY_IDLE_SECONDS)
+    token = _get_login_service().create_api_key(user, fields["name"], float(expiry))
     if token is None:
         raise make_validation_error("name")
     return make_item_response(token.as_record(), 201)
@@ -164,7 +164,7 @@ def register() -> Response:
     if any(person.email == fields["email"] for person in get_world().people):
         entry = {"code": "CU1001", "field": "email", "message": "This e-mail address is already in use."}
         raise ErrorResponse(400, "Validation error", [entry])
-    hash_ = make_secret(context.registration_rng)
+    hash_ = context.login_service.make_secret()
     record = {"hash": hash_, "status": "new", "number": None, "created_at": clock.utc_text(), **fields}
     context.registrations[hash_] = record
     return make_response(record)

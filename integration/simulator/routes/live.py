@@ -148,7 +148,7 @@ def _start_call(plan: CallPlan, state: str) -> Response:
 def _find_live_leg(key: str) -> tuple[Leg, RunningCall]:
     world = get_world()
     leg = world.live_legs.get(int(key))
-    running = get_simulator_context().traffic.find_running_call(int(key))
+    running = get_simulator_context().traffic.running_calls.get(int(key))
     if leg is None or running is None:
         raise ErrorResponse(404, "Resource not found")
     return leg, running

@@ -28,7 +28,7 @@ from integration.simulator.http.responses import (
     make_validation_error,
 )
 from integration.simulator.media import canned
-from integration.simulator.records.account_state import Collection
+from integration.simulator.records.account_state import GROUP_COLLECTIONS, Collection
 from integration.simulator.records.people import Person, me_record
 from integration.simulator.records.record_fields import (
     CODE_FIELDS,
@@ -39,8 +39,6 @@ from integration.simulator.records.record_fields import (
 )
 
 blueprint = Blueprint("reads", __name__)
-
-RecordTest = Callable[[Record], bool]
 
 _PATHS = frozenset(
     operation.path for operation in OPERATIONS + UNDOCUMENTED_OPERATIONS if operation.method == "GET"
@@ -57,20 +55,18 @@ _REFERENCES = {
 """Referenced collections by body field, or by 'collection field'."""
 
 
-def _has_number(contact: Record) -> RecordTest:
+def _has_number(contact: Record, cdr: Record) -> bool:
     numbers = {contact[f"{kind}{n}"] for kind in ("tel", "mobile") for n in ("", "_1", "_2")} - {None, ""}
-    return lambda cdr: cdr["src"] in numbers or cdr["dst"] in numbers
+    return cdr["src"] in numbers or cdr["dst"] in numbers
 
 
-_SUBPATHS: dict[tuple[str, str, str], Callable[[Record], RecordTest]] = {
-    ("users", "contacts", "contacts"): lambda user: lambda record: record["user_id"] in (None, user["id"]),
-    ("users", "cdrs", "cdrs"): lambda user: lambda record: bool(record["user_id"] == user["id"]),
-    ("users", "chatmsgs", "chatmsgs"): lambda user: lambda record: bool(record["user_id"] == user["id"]),
-    ("users", "calls", "calls"): lambda user: (
-        lambda call: str(user["id"]) in (call["src_id"], call["dst_id"])
-    ),
+_SUBPATHS: dict[tuple[str, str, str], Callable[[Record, Record], object]] = {
+    ("users", "contacts", "contacts"): lambda user, record: record["user_id"] in (None, user["id"]),
+    ("users", "cdrs", "cdrs"): lambda user, record: record["user_id"] == user["id"],
+    ("users", "chatmsgs", "chatmsgs"): lambda user, record: record["user_id"] == user["id"],
+    ("users", "calls", "calls"): lambda user, call: str(user["id"]) in (call["src_id"], call["dst_id"]),
     ("contacts", "cdrs", "cdrs"): _has_number,
-    ("cdrs", "notes", "cdrs/notes"): lambda cdr: lambda note: bool(note["cdr_id"] == cdr["id"]),
+    ("cdrs", "notes", "cdrs/notes"): lambda cdr, note: note["cdr_id"] == cdr["id"],
 }
 """Tests that a record belongs to a parent.
 
@@ -92,13 +88,8 @@ def _list_ddis(world: World, record: Record) -> list[Record]:
     return world.list_ddis(group.target_type, group.id)
 
 
-_RELATIONS: dict[tuple[str, str], Callable[[World, Record], list[Record]]] = {
-    ("ringgroups", "users"): _list_agents,
-    ("ringgroups", "ddis"): _list_ddis,
-    ("queues", "users"): _list_agents,
-    ("queues", "ddis"): _list_ddis,
-}
-"""Functions that list related records, by collection and name of the relation."""
+_GROUP_RELATIONS = {"users": _list_agents, "ddis": _list_ddis}
+"""Functions that list related records of ring groups and queues, by name of the relation."""
 
 
 @blueprint.get("/me")
@@ -112,9 +103,9 @@ def ping() -> Response:
     return make_json_response({"message": "Pong", "data": {"response": "Pong"}})
 
 
-def add_routes(app: Flask, collections: Iterable[str]) -> None:
+def add_routes(app: Flask) -> None:
     app.register_blueprint(blueprint)
-    for name in collections:
+    for name in COLLECTIONS:
         if f"/{name}" in _PATHS:
             app.get(f"/{name}", endpoint=f"list {name}")(partial(_list_records, name))
         if not _PATHS.isdisjoint((f"/{name}/{{id}}", f"/{name}/{{e164}}")):
@@ -145,7 +136,8 @@ def _list_codes(name: str) -> Response:
 def _list_below(parent: str, segment: str, name: str, key: str) -> Response:
     collection = get_world().collections[name]
     with get_world().lock:
-        belongs_to_parent = _SUBPATHS[parent, segment, name](get_permitted_record(parent, key))
+        parent_record = get_permitted_record(parent, key)
+        belongs_to_parent = partial(_SUBPATHS[parent, segment, name], parent_record)
         # Notes have no owner. Everybody who can read the CDR can read them.
         records = (
             collection.list_visible(get_current_user()) if collection.owners else collection.iterate_records()
@@ -255,9 +247,8 @@ def expand_record(name: str, record: Record) -> Record:
     """Apply `include=` and `fields[…]` of the request to a record of collection `name`."""
     result = _pick_fields(record, name)
     for relation_name in request.args.get("include", "").split(","):
-        list_related = _RELATIONS.get((name, relation_name))
-        if list_related is not None:
-            related = list_related(get_world(), record)
+        if name in GROUP_COLLECTIONS and relation_name in _GROUP_RELATIONS:
+            related = _GROUP_RELATIONS[relation_name](get_world(), record)
             result = {**result, relation_name: [_pick_fields(entry, relation_name) for entry in related]}
     return result
 

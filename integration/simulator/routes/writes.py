@@ -137,32 +137,20 @@ def _find_person(user_id: Any) -> Person:
     return person
 
 
-def _remove_group(record: Record) -> None:
-    get_world().groups.remove(get_world().get_group(record["id"]))
-
-
-def _remove_user(record: Record) -> None:
-    world, person = get_world(), _find_person(record["id"])
-    if person is world.admin:
-        # The user who created the account can be deleted only with the account.
-        raise ErrorResponse(403, "Access denied")
-    world.remove_person(person)
-    get_simulator_context().login_service.revoke_all(person)
-
-
-_REMOVERS: dict[str, Callable[[Record], None]] = {
-    "queues": _remove_group,
-    "ringgroups": _remove_group,
-    "users": _remove_user,
-}
-
-
 def prepare_removal(name: str, record: Record) -> None:
     """Remove a record of `name` from the calls of the account, before it is deleted."""
-    if name in _REMOVERS:
-        _REMOVERS[name](record)
+    world = get_world()
+    if name == "users":
+        person = _find_person(record["id"])
+        if person is world.admin:
+            # The user who created the account can be deleted only with the account.
+            raise ErrorResponse(403, "Access denied")
+        world.remove_person(person)
+        get_simulator_context().login_service.revoke_all(person)
+    if name in GROUP_COLLECTIONS:
+        world.groups.remove(world.get_group(record["id"]))
     if name in _DESTINATION_LETTERS:
-        get_world().route_numbers_to([], _DESTINATION_LETTERS[name], record["id"])
+        world.route_numbers_to([], _DESTINATION_LETTERS[name], record["id"])
 
 
 def _write_voice_message(record: Record, fields: Record) -> None:

@@ -67,7 +67,7 @@ class LocalProduct:
 
     def start(self) -> None:
         self._user = people.create(self.app_db, "admin@example.com", "admin", password_hash="x")
-        self._server = SimulatorServer("127.0.0.1", 0, self.product.application, None)
+        self._server = SimulatorServer("127.0.0.1", 0, self.product.application)
         self._server.serve_in_thread()
         self.origin = f"http://127.0.0.1:{self._server.port}"
         self.webhook_url = f"{self.origin}/webhooks/{(self.folder / 'webhook-secret').read_text().strip()}"
