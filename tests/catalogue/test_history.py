@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
-from integration.catalogue import HISTORY, RESOURCES, TRANSCRIPT_FIELDS, get_resource
+from integration.catalogue import HISTORY, RESOURCES, get_resource
 from integration.dashboard.account.sections import SECTIONS
-from integration.mirror.calls import facts
 from integration.mirror.privacy import retention_rules
 from integration.mirror.privacy.erasure_gate import is_history
-from integration.mirror.records import record_order
 from integration.sync import plan
 
 TABLES = {get_resource(collection).table for collection in HISTORY}
@@ -32,16 +28,3 @@ def test_an_erasure_strips_history_and_live_calls():
 
 def test_the_account_pages_show_history_and_live_calls_in_one_group():
     assert {shelf.collection for shelf in SECTIONS.values() if shelf.group == "History"} == HISTORY | LIVE
-
-
-@pytest.mark.parametrize(
-    "tables",
-    [
-        record_order.ORDERED_TABLES,
-        facts.LEG_FIELDS,
-        TRANSCRIPT_FIELDS,
-        plan.FILES_OF,
-    ],
-)
-def test_lists_of_history_subsets_contain_no_other_table(tables):
-    assert set(tables) < TABLES

@@ -79,16 +79,3 @@ def test_the_correct_operation_is_found_among_similar_paths(method, path, found,
 )
 def test_other_paths_and_methods_match_no_operation(method, path):
     assert catalogue.match(method, path) is None
-
-
-@pytest.mark.parametrize(
-    ("path", "methods"),
-    [
-        ("/cdrs", ("GET", "PATCH", "DELETE")),
-        ("/contacts/7", ("GET", "PATCH", "DELETE")),
-        ("/sms/dictionaries", ("GET",)),
-        ("/apitokens", ()),
-    ],
-)
-def test_list_methods_returns_the_methods_of_a_path(path, methods):
-    assert catalogue.list_methods(path) == methods

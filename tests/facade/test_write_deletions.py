@@ -49,7 +49,10 @@ def test_deleted_contact_no_longer_names_its_calls(app: TestApp, writer: dict[st
 
 
 def test_destructive_deletions_are_rejected_by_default(app: TestApp, writer: dict[str, str]) -> None:
-    for path in ("/sms", "/cdrs", "/customers/1", "/faxes", "/voicemessages", "/sms/cannedresponses"):
+    for path in (
+        *("/sms", "/chatmsgs", "/cdrs", "/monitors", "/statements", "/voicemessages", "/customers/1"),
+        *("/faxes", "/sms/cannedresponses"),
+    ):
         response = app.client.delete(app.base + path, headers=writer)
         assert response.status_code in (403, 405), path
         assert "destructive" in response.json["message"] or response.status_code == 405

@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from integration.catalogue import OPERATIONS, list_methods, match
+from integration.catalogue import OPERATIONS
 from integration.catalogue.undocumented_operations import UNDOCUMENTED_OPERATIONS
-from integration.facade.exposure import UNDOCUMENTED_METHODS
 from integration.facade.openapi.document import build_document
 from tests.support.application import TestApp, running_app
 
@@ -124,36 +123,6 @@ def test_recorded_payloads_fit_the_document(api: dict[str, Any]) -> None:
                     problems = [error.message for error in validator.iter_errors(content["example"])]
                     assert problems == [], (method, path)
     assert count > 20
-
-
-@pytest.mark.exhaustive
-def test_documented_methods_are_allowed_and_others_are_405(api: dict[str, Any], app: TestApp) -> None:
-    """Sends every method to every documented path."""
-    app.platform.respond("*", {"data": [], "total": 0})
-    headers = app.add_key("openapi", "write")
-    by_path: dict[str, set[str]] = {}
-    for method, path, _ in iter_operations(api):
-        by_path.setdefault(fill_path(path), set()).add(method)
-    for path, methods in by_path.items():
-        for method in ("GET", "POST", "PATCH", "DELETE"):
-            response = app.client.open(app.base + path, method=method, headers=headers, json={})
-            if method in methods:
-                assert response.status_code != 405, (method, path)
-            elif list_methods(path) and (method, path.split("/")[1]) not in UNDOCUMENTED_METHODS:
-                assert response.status_code == 405, (method, path)
-
-
-def test_documented_path_matches_its_operation(api: dict[str, Any]) -> None:
-    undocumented = {operation.name for operation in UNDOCUMENTED_OPERATIONS}
-    for method, path, operation in iter_operations(api):
-        found = match(method, fill_path(path))
-        if f"{method} {path}" in undocumented:
-            assert found is None
-        else:
-            assert found is not None
-            assert found[0].name.replace("{ids}", "{id}") == f"{method} {path}"
-            names = [p["name"] for p in operation["parameters"] if p["in"] == "path"]
-            assert names == ["id" if name == "ids" else name for name in found[1]]
 
 
 def test_archived_files_are_documented_with_range_requests(api: dict[str, Any]) -> None:

@@ -5,23 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections import Counter
 from typing import Any
 from urllib.parse import urlencode
 
 import pytest
 
-from integration.catalogue import get_resource
-from integration.catalogue.field_meanings import is_secret
-from integration.sync.plan import PLAN
-from tests.facade.test_item_forms import sync
 from tests.support.applications.shared_app import SharedApp
-from tests.support.simulated_app import SimulatedApp, make_simulated, simulated
-
-__all__ = ["make_simulated", "simulated"]
-
-COLLECTIONS = [name for name, policy in PLAN.items() if policy.reads_items]
-"""Collections whose records are also read by their own paths."""
 
 Record = dict[str, Any]
 
@@ -40,70 +29,6 @@ def list_ids(app: Any, collection: str, **args: Any) -> list[int]:
     assert response.status_code == 200, response.json
     assert response.json["total"] == len(response.json["data"])
     return [record["id"] for record in response.json["data"]]
-
-
-def order(value: Any) -> tuple[int, Any]:
-    """Sort key of the specification: null, then numbers, then texts by code point."""
-    if value is None:
-        return 0, 0
-    return (1, value) if isinstance(value, int | float) else (2, value)
-
-
-def flatten(value: Any) -> Any:
-    """Return a list or object as its JSON text."""
-    return json.dumps(value, separators=(",", ":")) if isinstance(value, list | dict) else value
-
-
-def check_field(app: Any, collection: str, name: str, values: dict[int, Any]) -> None:
-    """Compare a field with its `values` by the records' own paths."""
-    present = {key: value for key, value in values.items() if value is not None}
-    for value in {json.dumps(value): value for value in present.values()}.values():
-        expected = [key for key in values if values[key] == value]
-        if isinstance(value, list | dict):
-            text = json.dumps(value, separators=(",", ":"))[:60]
-            assert set(expected) <= set(list_ids(app, collection, filter=condition(name, "like", text))), name
-            continue
-        assert list_ids(app, collection, filter=condition(name, "eq", value)) == expected, (name, value)
-        others = [key for key in present if values[key] != value]
-        assert list_ids(app, collection, filter=condition(name, "ne", value)) == others, (name, value)
-    empty = [key for key in values if key not in present]
-    assert list_ids(app, collection, filter=condition(name, "eq", None)) == empty, name
-    by_value = sorted(values, key=lambda key: (order(flatten(values[key])), key))
-    assert list_ids(app, collection, sort=name) == by_value, name
-    groups = query(app, collection, group_by=name).json
-    sizes = Counter(map(repr, map(flatten, values.values())))
-    assert sorted(group["count"] for group in groups["data"]) == sorted(sizes.values()), name
-    assert groups["total"] == len(sizes), name
-
-
-@pytest.fixture
-def synced(simulated: SimulatedApp) -> SimulatedApp:
-    for collection in COLLECTIONS:
-        sync(simulated, collection)
-    return simulated
-
-
-def test_each_field_of_own_paths_filters_sorts_and_groups_the_list(synced: SimulatedApp) -> None:
-    checked = dict[str, set[str]]()
-    for collection in COLLECTIONS:
-        resource = get_resource(collection)
-        listed = {record["id"]: record for record in query(synced, collection).json["data"]}
-        if not resource.item or collection == "ddis":
-            continue
-        items = {key: synced.get(f"/{collection}/{key}").json["data"] for key in sorted(listed)}
-        names = {name for key, item in items.items() for name in item.keys() - listed[key].keys()}
-        for name in names:
-            if is_secret(name):
-                for args in ({"filter": condition(name, "ne", None)}, {"sort": name}, {"group_by": name}):
-                    assert query(synced, collection, **args).status_code == 400, name
-            else:
-                check_field(synced, collection, name, {key: item.get(name) for key, item in items.items()})
-        checked[collection] = names
-        # The list keeps its form.
-        assert not any(names & record.keys() for record in query(synced, collection).json["data"])
-    documented = {field.name for field in get_resource("users").fields if field.item_only}
-    assert checked["users"] >= documented - {"legacy_api_key"}
-    assert checked["ringgroups"] == checked["queues"] == {"users", "ddis"}
 
 
 USERS = [

@@ -127,13 +127,3 @@ def test_a_password_reset_ends_sessions_and_keeps_api_keys(begin, capsys):
     assert post(client, "/login", {**old, "password": "long enough"}).status_code == 200
     assert Client(client.simulator, session).get("/me").status_code == 401
     assert Client(client.simulator, ben.api_key).get("/me").status_code == 200
-
-
-def test_the_control_api_changes_and_deletes_records(begin):
-    client = begin()
-    for name, key in (("sms/cannedresponses", 6501), ("conferences", 72001)):
-        changed = client.control("PATCH", f"/records/{name}/{key}", json={"name": "Drifted"})
-        assert changed["data"]["name"] == "Drifted"
-        assert client.get(f"/{name}/{key}").json()["data"]["name"] == "Drifted"
-        client.control("DELETE", f"/records/{name}/{key}")
-        assert client.get(f"/{name}/{key}").status_code == 404

@@ -7,8 +7,6 @@ import time
 import pytest
 import requests
 
-from integration.simulator.http.faults import ActiveFaults, InvalidFaultSpec, parse
-
 
 def create_recording(client) -> str:
     client.play("outbound", user="1002", talk_seconds=20)
@@ -135,21 +133,10 @@ def test_webhooks_are_dropped_duplicated_and_reordered(begin, receiver):
     assert later[0] == "call.ringing"
 
 
-def test_the_same_seed_draws_the_same_faults():
-    def draws(seed: int) -> list[bool]:
-        faults = ActiveFaults(seed, "status=500:0.3")
-        return [bool(faults.draw("GET", "/cdrs")) for _ in range(200)]
-
-    assert draws(1) == draws(1) != draws(2)
-    assert 30 < sum(draws(1)) < 90
-
-
 @pytest.mark.parametrize(
     "spec", ["nothing", "status", "status=abc", "hang=1:2", "malformed=xml", "status=500:x", "wrong-file=ogg"]
 )
 def test_an_invalid_specification_is_refused(begin, spec):
-    with pytest.raises(InvalidFaultSpec):
-        parse(spec)
     client = begin()
     assert "message" in client.control("POST", "/faults", json={"spec": spec})
     assert client.control("GET", "/faults")["data"] == []

@@ -25,9 +25,6 @@ from tests.support.application import running_app
 from tests.support.harness import wait_for
 from tests.support.simulator_client import START, Client
 
-VOLATILE = {"duration"}
-"""Fields of live calls whose values differ between two requests."""
-
 
 @dataclass(frozen=True)
 class FacadeAddress:
@@ -93,17 +90,6 @@ def _complete(product: factory.Product) -> bool:
             collection_state.get_state(connection, policy.collection).complete_at is not None
             for policy in list_full_sync_policies()
         )
-
-
-@pytest.fixture(scope="package")
-def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
-    """One simulator, requested directly and through the facade."""
-    simulator = embed.start(seed=7, cdrs=400, start_at=START)
-    try:
-        with run_product(simulator, tmp_path_factory.mktemp("data")) as (product, facade):
-            yield Pair(Client(simulator, simulator.admin.api_key), facade, product)
-    finally:
-        simulator.stop()
 
 
 class StoppedClock:
@@ -176,13 +162,6 @@ def twins(module_twins: Twins) -> Twins:
     """The twins of the module, a second after the previous test."""
     module_twins.advance()
     return module_twins
-
-
-def drop_volatile(value: Any) -> Any:
-    """Return `value` without the fields in VOLATILE, at any depth."""
-    if isinstance(value, dict):
-        return {name: drop_volatile(inner) for name, inner in value.items() if name not in VOLATILE}
-    return [drop_volatile(inner) for inner in value] if isinstance(value, list) else value
 
 
 def parse_body(operation: Operation, response: requests.Response) -> Any:
