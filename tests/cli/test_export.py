@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import pwd
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,7 +15,7 @@ from integration.cli.export import command
 from integration.server.control_channel import ControlChannel
 from integration.workspace import saved
 from tests.support.application import TestApp
-from tests.support.child_processes import ROOT, Running
+from tests.support.child_processes import Running
 from tests.support.fake_exchange import read_fixture
 
 CDR = read_fixture("response-cdrs-list-200")["data"][0]
@@ -33,32 +31,9 @@ def variables(data_dir: Path) -> dict[str, str]:
     }
 
 
-def export(data_dir: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "app.py", "export", *arguments],
-        cwd=ROOT,
-        env=variables(data_dir),
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-
-
 def export_here(data_dir: Path, *arguments: str) -> Result:
     """Run the command in the process of the test, which is faster."""
     return CliRunner().invoke(command, arguments, env=variables(data_dir))
-
-
-def test_an_export_is_written_to_standard_output_beside_a_running_writer(
-    app: TestApp, tmp_path: Path
-) -> None:
-    app.put("cdrs", CDR)
-    done = export(
-        tmp_path, "cdrs", "--columns", "id,calldate,dst", "--from", "2026-09-02", "--to", "2026-09-03"
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == '"id","calldate","dst"\n700000001,"2026-09-02 08:45:55","447700900101"\n'
 
 
 EXPORT_AND_LIST_MODULES = """
@@ -89,15 +64,15 @@ def test_an_export_beside_a_running_process_imports_no_library_that_it_does_not_
 def test_an_export_with_a_shared_column_set_is_audited_with_the_name_of_the_user(
     app: TestApp, tmp_path: Path
 ) -> None:
-    app.put("cdrs", CDR)
+    app.put("cdrs", CDR, {**CDR, "id": 2, "calldate": "2026-09-04 08:45:55"})
     person = people.create(app.app_db, "ann@example.com", "supervisor")
     saved.save(app.app_db, saved.COLUMN_SETS, "cdrs", person.id, "for tax", "dst,id", shared=True)
-    done = export_here(tmp_path, "cdrs", "--set", "for tax")
+    done = export_here(tmp_path, "cdrs", "--set", "for tax", "--from", "2026-09-02", "--to", "2026-09-03")
     assert (done.exit_code, done.stderr) == (0, "")
     assert done.stdout == '"dst","id"\n"447700900101",700000001\n'
     entry = audit.list_newest(app.app_db)[0]
     assert entry.who == f"command line ({pwd.getpwuid(os.getuid()).pw_name})"
-    assert (entry.what, entry.about, entry.result) == ("export", "cdrs.csv", "1 rows")
+    assert (entry.what, entry.about, entry.result) == ("export", "cdrs-2026-09-02.csv", "1 rows")
 
 
 def test_count_prints_the_number_of_rows_without_an_audit_entry(app: TestApp, tmp_path: Path) -> None:

@@ -39,20 +39,12 @@ def test_the_file_is_valid_and_private_and_its_path_is_the_only_output(home, key
     assert "0" * 40 not in done.stderr
 
 
-def test_an_existing_file_is_not_overwritten(home, key):
-    path = home.folder / "config.toml"
-    path.write_text("other content")
-    done = home.run(*BASE, "--api-key-file", key, "--config", str(path))
-    assert done.returncode == 1
-    assert "was not changed" in done.stderr
-    assert path.read_text() == "other content"
-
-
 def test_an_existing_file_is_an_error_before_the_first_prompt(home):
     (home.folder / "config.toml").write_text("other content")
     done = home.run("init", "--config", "config.toml")
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
     assert "already exists" in done.stderr
+    assert (home.folder / "config.toml").read_text() == "other content"
 
 
 @pytest.mark.parametrize("target", ["there", "not there"])

@@ -35,29 +35,6 @@ def run(home, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    [
-        ("key", "list"),
-        ("user", "list"),
-        ("hold", "--list"),
-        ("schedules",),
-        ("verify", "--quick"),
-        ("erase", "+442079460001"),
-        ("export", "cdrs", "--count"),
-        ("backup", "copies"),
-        ("key", "add", "crm", "--scope", "read"),
-        ("user", "add", "ann@example.com", "--role", "admin"),
-        ("hold", "+442079460001", "--reason", "case 7"),
-        ("events", "add", "crm", "https://crm.example.com/hook", "--kinds", "call.ended"),
-        ("replay",),
-    ],
-)
-def test_a_command_for_local_data_needs_no_credentials(run, arguments, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    run(*arguments)
-
-
-@pytest.mark.parametrize(
     "arguments", [("sync",), ("serve",), ("verify", "--coverage"), ("verify", "--media")]
 )
 def test_a_command_for_the_platform_needs_credentials(home, arguments):

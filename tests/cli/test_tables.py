@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from integration.cli import format_table, print_table
+from integration.cli import print_table
 
 ROWS = [
     ("NAME", "COUNT", "ABOUT"),
@@ -25,7 +25,3 @@ LINES = [
 def test_a_table_has_one_line_per_row(capsys: pytest.CaptureFixture[str]) -> None:
     print_table(ROWS, right_aligned=[1])
     assert capsys.readouterr().out.split("\n") == [*LINES, ""]
-
-
-def test_a_table_without_rows_is_its_header() -> None:
-    assert format_table(ROWS[:1]) == ["NAME  COUNT  ABOUT"]

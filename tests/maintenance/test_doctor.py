@@ -3,86 +3,45 @@
 from __future__ import annotations
 
 import base64
-import json
 import os
 import ssl
-import threading
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from click.testing import CliRunner
 
 from integration.cli.doctor import command
 from integration.core import process_lock
+from tests.support.scripted_server import Handler, Server
 
-Response = tuple[int, object]
+RECEIVER = f"/webhooks/{'s' * 43}"
 
 
-@dataclass
-class Server:
-    """HTTP server with a function per path in `responses`.
+def make_platform(tls: ssl.SSLContext | None = None) -> Server:
+    """Start a platform that accepts the credentials of `home`, an administrator."""
+    server = Server(tls)
+    expected = "Basic " + base64.b64encode(f"1000001:{'0' * 40}".encode()).decode()
 
-    `skew` is added to the time in its Date header.
-    """
+    def require_credentials(body: object) -> Handler:
+        def respond(request, reply):
+            if request.headers["Authorization"] == expected:
+                reply.json(body)
+            else:
+                reply.json({"message": "Unauthorized", "errors": []}, 401)
 
-    certificates: object = None
-    responses: dict[str, Callable[[dict], Response]] = field(default_factory=dict)
-    skew: timedelta = timedelta()
+        return respond
 
-    def __post_init__(self):
-        owner = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self):
-                respond = owner.responses.get(self.path)
-                status, body = (
-                    respond(self.headers) if respond else (404, {"message": "Not found", "errors": []})
-                )
-                content = body if isinstance(body, bytes) else json.dumps(body).encode()
-                self.send_response_only(status)
-                self.send_header("Date", format_datetime(datetime.now(UTC) + owner.skew, usegmt=True))
-                self.send_header("Content-Length", str(len(content)))
-                self.end_headers()
-                self.wfile.write(content)
-
-            def log_message(self, *_):
-                pass
-
-        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        if self.certificates is not None:
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            context.load_cert_chain(self.certificates / "cert.pem", self.certificates / "key.pem")
-            self.http.socket = context.wrap_socket(self.http.socket, server_side=True)
-        scheme = "https" if self.certificates else "http"
-        self.url = f"{scheme}://127.0.0.1:{self.http.server_port}"
-        threading.Thread(target=self.http.serve_forever, args=(0.02,), daemon=True).start()
-
-    def close(self):
-        self.http.shutdown()
-        self.http.server_close()
+    server.respond("*", {"message": "Not found", "errors": []}, 404)
+    server.routes["/v1.2/ping"] = require_credentials({"message": "Pong"})
+    me = {"id": 1000001, "email": "ann@example.com", "is_root": True}
+    server.routes["/v1.2/me"] = require_credentials({"data": me, "links": {}})
+    return server
 
 
 @pytest.fixture
 def platform():
-    server = Server()
-    expected = base64.b64encode(f"1000001:{'0' * 40}".encode()).decode()
-
-    def require_credentials(body):
-        def respond(headers):
-            if headers["Authorization"] != f"Basic {expected}":
-                return 401, {"message": "Unauthorized", "errors": []}
-            return 200, body
-
-        return respond
-
-    server.responses["/v1.2/ping"] = require_credentials({"message": "Pong"})
-    server.responses["/v1.2/me"] = require_credentials(
-        {"data": {"id": 1000001, "is_root": True}, "links": {}}
-    )
+    server = make_platform()
     yield server
     server.close()
 
@@ -90,8 +49,11 @@ def platform():
 @pytest.fixture
 def public(certificates, monkeypatch):
     monkeypatch.setenv("SSL_CERT_FILE", str(certificates / "ca.pem"))
-    server = Server(certificates)
-    server.responses[f"/webhooks/{'s' * 43}"] = lambda _: (200, b'{"status":"ready"}')
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificates / "cert.pem", certificates / "key.pem")
+    server = Server(context)
+    server.respond("*", {"message": "Not found", "errors": []}, 404)
+    server.respond(RECEIVER, {"status": "ready"})
     yield server
     server.close()
 
@@ -157,7 +119,7 @@ def test_invalid_settings_exit_with_2(doctor, tmp_path):
 
 
 def test_credentials_of_another_user_than_an_administrator_cause_a_warning(doctor, platform):
-    platform.responses["/v1.2/me"] = lambda _: (200, {"data": {"id": 1, "is_root": "0"}, "links": {}})
+    platform.respond("/v1.2/me", {"data": {"id": 1, "is_root": "0"}, "links": {}})
     lines, status = doctor()
     assert status == 0
     assert lines["credentials"][0] == "warn"
@@ -168,7 +130,9 @@ def test_credentials_of_another_user_than_an_administrator_cause_a_warning(docto
     [(60, "warn", "behind"), (-60, "warn", "ahead"), (-9000, "fail", "ahead")],
 )
 def test_a_clock_difference_causes_a_warning_or_fails(doctor, platform, seconds, level, direction):
-    platform.skew = timedelta(seconds=seconds)
+    date = format_datetime(datetime.now(UTC) + timedelta(seconds=seconds), usegmt=True)
+    head = f"HTTP/1.1 200 OK\r\nDate: {date}\r\nContent-Length: 2\r\n\r\n{{}}"
+    platform.routes["/v1.2/ping"] = lambda _, reply: reply.raw(head.encode())
     lines, status = doctor()
     assert lines["clock"][0] == level
     assert direction in lines["clock"][1]
@@ -275,25 +239,25 @@ class TestPublicAddress:
         ],
     )
     def test_another_response_fails_with_advice(self, doctor, public, status, body, advice):
-        public.responses[f"/webhooks/{'s' * 43}"] = lambda _: (status, body)
+        public.routes[RECEIVER] = lambda _, reply: reply.content(body, "text/html", status)
         level, text = self.line(doctor)
         assert level == "fail"
         assert advice in text
 
     def test_a_list_of_senders_without_the_own_address_causes_a_warning(self, doctor, public):
-        public.responses.clear()
+        del public.routes[RECEIVER]
         assert self.line(doctor, webhooks__allow_from="192.0.2.0/24")[0] == "warn"
 
     def test_basic_credentials_are_sent(self, doctor, public):
         expected = "Basic " + base64.b64encode(b"platform:secret words").decode()
-        public.responses[f"/webhooks/{'s' * 43}"] = lambda headers: (
-            (200, b'{"status":"ready"}') if headers["Authorization"] == expected else (401, b"{}")
+        public.routes[RECEIVER] = lambda request, reply: reply.json(
+            {"status": "ready"}, 200 if request.headers["Authorization"] == expected else 401
         )
         level, _ = self.line(doctor, webhooks__username="platform", webhooks__password="secret words")
         assert level == "ok"
 
     def test_plain_http_causes_a_warning(self, doctor, platform):
-        platform.responses[f"/webhooks/{'s' * 43}"] = lambda _: (200, b'{"status":"ready"}')
+        platform.respond(RECEIVER, {"status": "ready"})
         level, text = self.line(doctor, server__public_url=platform.url)
         assert level == "warn"
         assert "not HTTPS" in text

@@ -9,11 +9,9 @@ import json
 import os
 import socket
 import ssl
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -25,6 +23,7 @@ from integration.core import clock
 from integration.core.errors import ConfigurationError
 from integration.maintenance import start_conditions
 from integration.settings.model import Settings
+from tests.maintenance.test_doctor import make_platform
 from tests.support.harness import NOWHERE
 
 AUTHORITY = trustme.CA()
@@ -58,41 +57,13 @@ ADVICE: dict[str, tuple[str, str, str]] = {
 
 
 @contextmanager
-def run_server(context: ssl.SSLContext | None = None, *, date: bool = True) -> Iterator[int]:
-    """HTTP server that accepts any credentials; yields its port."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            status, body = {
-                "/v1.2/ping": (200, {"message": "Pong"}),
-                "/v1.2/me": (200, {"data": {"id": 7, "email": "ann@example.com", "is_root": 1}, "links": {}}),
-            }.get(self.path, (404, {"message": "Not found", "errors": []}))
-            if "wrong" in str(self.headers["X-Auth-Token"]):
-                status, body = 401, {"message": "Unauthorized", "errors": []}
-            content = json.dumps(body).encode()
-            self.send_response_only(status)
-            if date:
-                self.send_header("Date", self.date_time_string())
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    class Server(ThreadingHTTPServer):
-        def handle_error(self, *_: object) -> None:
-            """Print nothing: failed handshakes are part of these tests."""
-
-    server = Server(("127.0.0.1", 0), Handler)
-    if context is not None:
-        server.socket = context.wrap_socket(server.socket, server_side=True)
-    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+def run_server(context: ssl.SSLContext | None = None) -> Iterator[int]:
+    """Run a platform; yields its port."""
+    server = make_platform(context)
     try:
-        yield server.server_port
+        yield int(server.url.rpartition(":")[2])
     finally:
-        server.shutdown()
-        server.server_close()
+        server.close()
 
 
 def issue(folder: Path, *names: str) -> dict[str, str]:

@@ -136,12 +136,6 @@ def test_later_starts_of_the_version_copy_nothing(tmp_path: Path, capsys: pytest
     assert capsys.readouterr().err == ""
 
 
-def test_a_new_data_dir_has_a_version_and_no_copy(tmp_path: Path) -> None:
-    start_once(tmp_path / "data")
-    assert read_version(tmp_path / "data") == __version__
-    assert not (tmp_path / "data" / "backups").exists()
-
-
 def test_a_start_after_a_killed_migration_keeps_the_copy(tmp_path: Path) -> None:
     data_dir = make_data_dir(tmp_path / "data")
     start_once(data_dir)

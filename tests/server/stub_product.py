@@ -1,8 +1,7 @@
 """Minimal product behind the real supervisor, for tests of processes.
 
 `python -m tests.server.stub_product DATA_DIR PORT [MODE [TLS_FOLDER]]` serves it. In the MODE `refuses` the
-start fails, in the MODE `lingers` it does not end. In the MODE `records_steps` the file `steps` lists the
-steps of the start.
+start fails, in the MODE `lingers` it does not end.
 """
 
 from __future__ import annotations
@@ -75,27 +74,6 @@ class StubProduct:
         yield b": hello\n\n"
         while not self.closing.wait(0.05):
             yield b": still here\n\n"
-
-
-class RecordingProduct(StubProduct):
-    """Appends each step of the start to the file `steps`."""
-
-    @property
-    def application(self) -> Callable[..., Iterable[bytes]]:  # type: ignore[override]
-        self._record("application")
-        return super().application
-
-    def start(self) -> None:
-        self._record("jobs")
-        super().start()
-
-    def _record(self, step: str) -> None:
-        with (self.folder / "steps").open("a") as file:
-            file.write(f"{step}\n")
-
-
-def records_steps(settings: Settings, **_: object) -> StubProduct:
-    return RecordingProduct(settings)
 
 
 def build(settings: Settings, **_: object) -> StubProduct:

@@ -92,24 +92,6 @@ def lines_of(process: Running) -> list[dict[str, Any]]:
     return [json.loads(line) for line in process.out]
 
 
-def test_a_command_runs_in_a_running_serve(start: Start, tmp_path: Path) -> None:
-    server = start("-m", "tests.server.stub_product", tmp_path, 0)
-    assert server.port
-    command = start("-m", "tests.server.stub_command", tmp_path, 2)
-    assert command.ended() == 0
-    assert [line["done"] for line in lines_of(command)] == [1, 2, 2]
-    assert lines_of(command)[-1]["is_own_process"] is False
-
-
-def test_without_a_running_process_a_command_runs_itself_and_removes_its_socket(
-    start: Start, tmp_path: Path
-) -> None:
-    command = start("-m", "tests.server.stub_command", tmp_path, 2)
-    assert command.ended() == 0
-    assert lines_of(command)[-1]["is_own_process"] is True
-    assert not (tmp_path / SOCKET_FILE).exists()
-
-
 def test_a_second_command_runs_in_the_process_of_the_first(start: Start, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     first = start("-m", "tests.server.stub_command", tmp_path, 2, gate)
@@ -215,3 +197,5 @@ def test_a_command_can_start_after_another_was_killed(start: Start, tmp_path: Pa
     command.signal(signal.SIGKILL)
     second = start("-m", "tests.server.stub_command", tmp_path, 2)
     assert second.ended() == 0
+    assert lines_of(second)[-1] == {"done": 2, "pid": second.pid, "is_own_process": True}
+    assert not (tmp_path / SOCKET_FILE).exists()

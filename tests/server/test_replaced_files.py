@@ -5,16 +5,15 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import threading
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from integration.maintenance.manifest import DATABASES
-from tests.server.test_damaged_databases import make_body, query, send_legs
-from tests.support.harness import Client, Product, wait_for
+from tests.server.test_damaged_databases import query, send_legs
+from tests.support.harness import Product, wait_for
+from tests.trials.tools.traffic import Senders
 
 WRITER = """
 import os, sqlite3, sys
@@ -33,39 +32,6 @@ print("open", flush=True)
 sys.stdin.read()
 """
 """Keeps a database open until its input ends."""
-
-
-class Senders:
-    """Threads that send webhooks, each once. `acknowledged` are the ids of those with status 200."""
-
-    def __init__(self, product: Product) -> None:
-        self.statuses = Counter[int]()
-        self.acknowledged: list[str] = []
-        self.refusals_without_retry_after = 0
-        self._product = product
-        self._stop = threading.Event()
-        self._threads = [threading.Thread(target=self._run, args=(n,), daemon=True) for n in range(4)]
-        for thread in self._threads:
-            thread.start()
-
-    def _run(self, number: int) -> None:
-        client, path, leg = Client(self._product.url), self._product.webhook_path, 1000 * number
-        while not self._stop.is_set():
-            leg += 1
-            try:
-                status, _, headers = client.send("POST", path, make_body(leg, 0))
-            except OSError:
-                status = 0
-            if status == 200:
-                self.acknowledged.append(f"{leg}-0")
-            elif status == 503 and "Retry-After" not in headers:
-                self.refusals_without_retry_after += 1
-            self.statuses[status] += 1
-
-    def stop(self) -> None:
-        self._stop.set()
-        for thread in self._threads:
-            thread.join(60)
 
 
 def delete_log(path: Path) -> None:
@@ -114,7 +80,7 @@ def test_a_replaced_file_costs_no_acknowledged_webhook(
     tmp_path: Path, replace: Callable[[Path], None]
 ) -> None:
     product = Product(tmp_path / "data")
-    senders = Senders(product)
+    senders = Senders(product.port, product.webhook_path, count=4, rest=0.0)
     try:
         for name in DATABASES:
             replace_files(product, senders, name, replace)
@@ -122,11 +88,11 @@ def test_a_replaced_file_costs_no_acknowledged_webhook(
         senders.stop()
         product.kill()
     assert {200, 503} <= senders.statuses.keys() <= {0, 200, 503}
-    assert senders.refusals_without_retry_after == 0
+    assert all(one.has_retry_after for one in senders.responses if one.status == 503)
     product.start()
     try:
         stored = {row[0] for row in query(product.data_dir / "inbox.db", "SELECT event_id FROM inbox")}
-        assert set(senders.acknowledged) - stored == set()
+        assert senders.acknowledged - stored == set()
         keys = {row[0] for row in query(product.data_dir / "house.db", "SELECT name FROM keys")}
         assert keys == {f"key-{name}" for name in DATABASES}
         for name in DATABASES:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
 import os
 import signal
 import socket
@@ -18,7 +17,7 @@ from integration.server import worker as product_worker
 from integration.server.run_command import acquire_for_serve
 from tests.support.certificates import write_certificate
 from tests.support.child_processes import Running, get, open_stream, wait_for
-from tests.support.harness import alive, free_port
+from tests.support.harness import alive
 
 Start = Callable[..., Running]
 HTTP_2_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + b"\x04" + bytes(5)
@@ -83,15 +82,6 @@ def test_the_supervisor_has_one_thread(server: Running) -> None:
     assert len(list(Path(f"/proc/{server.pid}/task").iterdir())) == 1
 
 
-def test_a_running_request_gets_its_response_before_the_stop(server: Running, tmp_path: Path) -> None:
-    with socket.create_connection(("127.0.0.1", server.port)) as slow:
-        slow.sendall(b"GET /slow HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        wait_for((tmp_path / "data" / "requested").exists, "the request")
-        server.signal(signal.SIGTERM)
-        assert b"200 OK" in slow.recv(4096)
-    assert server.ended() == 0
-
-
 def test_a_stop_ends_within_ten_seconds_with_a_hanging_request(server: Running, tmp_path: Path) -> None:
     with socket.create_connection(("127.0.0.1", server.port)) as hanging:
         hanging.sendall(b"GET /hang HTTP/1.1\r\nHost: localhost\r\n\r\n")
@@ -102,14 +92,6 @@ def test_a_stop_ends_within_ten_seconds_with_a_hanging_request(server: Running, 
     assert not any("did not stop" in line for line in server.err)
     assert product_worker.DRAIN_SECONDS + product_worker.STOP_SECONDS < 10
     assert (tmp_path / "data" / "stopped-cleanly").exists()
-
-
-def test_a_worker_that_gets_sigterm_ends_its_streams_and_is_replaced(server: Running) -> None:
-    worker = worker_of(server)
-    with open_stream(server.port):
-        os.kill(worker, signal.SIGTERM)
-        wait_for(lambda: not alive(worker), "end of the worker")
-    assert worker_of(server) != worker
 
 
 def test_a_product_that_is_stopping_gets_no_request_whichever_thread_got_the_signal(
@@ -165,12 +147,6 @@ def test_a_product_that_cannot_start_exits_with_one_error_line(start: Start, tmp
     assert server.err == ["switchroom: mirror.db was written by a newer version"]
 
 
-def test_the_application_is_built_before_the_jobs_start(start: Start, tmp_path: Path) -> None:
-    server = start("-m", "tests.server.stub_product", tmp_path / "data", 0, "records_steps")
-    get(server.port)
-    assert (tmp_path / "data" / "steps").read_text().split() == ["application", "jobs"]
-
-
 def test_settings_of_the_environment_do_not_reach_requests(start: Start, tmp_path: Path) -> None:
     environ = {"SWITCHROOM_PLATFORM__API_KEY": "canary"}
     server = start("-m", "tests.server.stub_product", tmp_path / "data", 0, **environ)
@@ -183,19 +159,6 @@ def test_a_stop_during_the_start_is_clean(start: Start, tmp_path: Path) -> None:
     server.signal(signal.SIGTERM)
     assert server.ended() == 0
     assert server.err == []
-
-
-@pytest.mark.exhaustive
-def test_a_start_that_takes_long_refuses_requests(start: Start, tmp_path: Path) -> None:
-    port = free_port()
-    server = start("-m", "tests.server.stub_product", tmp_path / "data", port, "lingers")
-    wait_for((tmp_path / "data" / "lingering").exists, "start of the product")
-    client = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
-    client.request("POST", "/webhooks/0123456789", b"{}")
-    response = client.getresponse()
-    assert (response.status, response.headers["Retry-After"]) == (503, "5")
-    server.signal(signal.SIGTERM)
-    assert server.ended() == 0
 
 
 @pytest.fixture
