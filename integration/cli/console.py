@@ -1,12 +1,19 @@
-"""Messages and progress of commands, on standard error; `--quiet`; names for the completion of a shell."""
+"""Messages and progress of commands, on standard error; `--quiet`; names for the completion of a shell.
+
+`run_in_writer` runs a command in the writer.
+"""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 import click
+
+if TYPE_CHECKING:
+    from integration.settings.model import Settings
 
 _QUIET = "integration.cli.quiet"
 
@@ -43,10 +50,30 @@ def show_progress() -> Iterator[Callable[[str, int, int], None]]:
 
     columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
     with Progress("{task.description}", *columns, console=Console(stderr=True), transient=True) as bars:
-        task = bars.add_task("", total=None)
+        task = bars.add_task("", total=None, visible=False)
         yield lambda step, done, total: bars.update(
-            task, description=step, completed=done, total=total or None
+            task, description=step, completed=done, total=total or None, visible=True
         )
+
+
+def run_in_writer(settings: Settings, command: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Run a command in the writer and return its result.
+
+    Shows its progress, and messages about the writer.
+    """
+    # Imported here: `--help` does not need it.
+    from integration.server.run_command import run_command
+
+    with show_progress() as report_progress:
+
+        def report(state: dict[str, Any]) -> None:
+            if "done" in state:
+                step = str(state.get("collection") or command.partition(".")[0])
+                report_progress(step, int(state["done"] or 0), int(state.get("total") or 0))
+            elif "doing" in state:
+                print_message(state["doing"])
+
+        return run_command(settings, command, arguments, report, print_message)
 
 
 def complete_collections(_context: click.Context, _parameter: click.Parameter, start: str) -> list[str]:

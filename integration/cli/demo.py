@@ -16,14 +16,15 @@ import zoneinfo
 from collections.abc import Callable
 from datetime import timedelta, timezone
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import click
 
+from integration.cli.console import print_message
 from integration.core import clock, process_lock, tokens
 from integration.core.errors import SwitchroomError
+from integration.maintenance.manifest import DATABASES
 from integration.maintenance.version_record import RECORD_FILE
 from integration.server import port
 from integration.settings.data_dir_secrets import ACCOUNT_FILE, SECRET_FILE, load_webhook_secrets
@@ -44,7 +45,6 @@ have its name without a setting for it.
 FIRST_DATA_SECONDS = 60.0
 """Seconds that the demo waits for people, numbers, contacts and a webhook before it prints the login."""
 
-_DATABASES = ("mirror.db", "inbox.db", "house.db")
 _FOLDERS = ("recordings", "voicemail", "backups", "zoneinfo")
 _SERVE_END_SECONDS = 10.0
 _TICK_SECONDS = 0.1
@@ -98,10 +98,13 @@ def command(
     password, link = prepare_data_dir(data, url)
     offset = find_morning_offset(clock.unix())
     add_zone(data, offset)
-    _print_message(f"It is {clock.now().astimezone(timezone(offset)):%H:%M} in {ZONE_NAME}.")
-    with listener, _StopOnSignal() as stop:
+    print_message(f"It is {clock.now().astimezone(timezone(offset)):%H:%M} in {ZONE_NAME}.")
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    with listener:
         login_lines = f"Dashboard: {url}/\nLogin: {EMAIL}\nPassword: {password}\nOpen: {link}"
-        _print_message("Starting a simulated platform with months of history …")
+        print_message("Starting a simulated platform with months of history …")
         simulator = embed.start(
             seed=seed,
             cdrs=cdrs,
@@ -128,7 +131,7 @@ def run_serve(
     environ = _build_environment(data, listener.getsockname()[1], simulator)
     settings = load(None, environ)
     url = f"http://127.0.0.1:{settings.server.port}"
-    _print_message("Starting Switchroom …")
+    print_message("Starting Switchroom …")
     listener.close()
     # In a session of its own: Ctrl-C reaches only this process, which stops `serve`.
     serve = subprocess.Popen(
@@ -144,11 +147,11 @@ def run_serve(
             return
         simulator.context.webhook_sender.url = f"{url}/webhooks/{load_webhook_secrets(settings)[0]}"
         simulator.context.traffic_generator.schedule_first_calls()
-        _print_message("Reading people, numbers and contacts …")
+        print_message("Reading people, numbers and contacts …")
         deadline = clock.monotonic() + FIRST_DATA_SECONDS
         _wait_until(lambda: _has_first_data(data) or clock.monotonic() > deadline, serve, stop)
         print(login_lines, flush=True)
-        _print_message("Press Ctrl-C to stop.")
+        print_message("Press Ctrl-C to stop.")
         _wait_until(lambda: False, serve, stop)
     finally:
         serve.terminate()
@@ -225,7 +228,7 @@ def _remove_data(data: Path) -> None:
 
     A wrong --data can therefore not delete other files.
     """
-    for name in _DATABASES:
+    for name in DATABASES:
         for suffix in ("", "-wal", "-shm", "-journal"):
             (data / f"{name}{suffix}").unlink(missing_ok=True)
     for name in (ACCOUNT_FILE, SECRET_FILE, CREATED_FILE, RECORD_FILE):
@@ -314,26 +317,3 @@ def _wait_until(is_done: Callable[[], bool], serve: subprocess.Popen[bytes], sto
             )
         if is_done():
             return
-
-
-class _StopOnSignal:
-    """Set an event on SIGTERM and SIGINT, so that `serve` can be stopped first."""
-
-    def __enter__(self) -> threading.Event:
-        event = threading.Event()
-
-        def stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
-            event.set()
-
-        self._previous_handlers = {
-            number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)
-        }
-        return event
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self._previous_handlers.items():
-            signal.signal(number, handler)
-
-
-def _print_message(message: str) -> None:
-    print(message, file=sys.stderr, flush=True)

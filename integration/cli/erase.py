@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from integration.cli import exit_on_error, json_option, local_settings_option, print_json, print_table
-from integration.cli.console import print_message
-from integration.server.run_command import run_command
+from integration.cli.console import run_in_writer
 
 if TYPE_CHECKING:
     from integration.settings.model import Settings
@@ -30,13 +29,7 @@ def command(number: str, yes: bool, as_json: bool, settings: Settings) -> None:
     if not yes:
         _print_report(settings, e164, as_json=as_json)
         return
-    result = run_command(
-        settings,
-        "number.erase",
-        {"number": e164},
-        lambda state: print_message(state.get("doing", "")),
-        print_message,
-    )
+    result = run_in_writer(settings, "number.erase", {"number": e164})
     is_incomplete = bool(result["left"] or result["possibly_left"] or result["held_copies"])
     if as_json:
         print_json({"number": e164, **{name: result[name] for name in RESULT_FIELDS}})

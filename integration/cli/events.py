@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from integration.cli import console, json_option, local_settings_option, print_list
-from integration.cli.console import print_message
+from integration.cli import json_option, local_settings_option, print_list
+from integration.cli.console import print_message, run_in_writer
 from integration.cli.replay import parse_time
-from integration.server.run_command import run_command
 from integration.sqlite.readers import ReadOnlyDatabase
 
 if TYPE_CHECKING:
@@ -76,15 +75,7 @@ def test(name: str, settings: Settings) -> None:
 @click.option("--to", "until", callback=parse_time, metavar="TIME", help="End (UTC). Default: now.")
 @local_settings_option
 def replay(name: str, since: str, until: str | None, settings: Settings) -> None:
-    with console.show_progress() as report:
-        result = _run(
-            settings,
-            "replay",
-            name,
-            lambda state: report("events", int(state["done"]), int(state["total"])),
-            since=since,
-            until=until,
-        )
+    result = _run(settings, "replay", name, since=since, until=until)
     print_message(f"{result['delivered']:,} of {result['total']:,} events were delivered")
 
 
@@ -121,9 +112,5 @@ def remove(name: str, settings: Settings) -> None:
     print_message(f"outgoing webhook {name} is removed")
 
 
-def _run(
-    settings: Settings, action: str, name: str, on_progress: Any = lambda _: None, **arguments: Any
-) -> dict[str, Any]:
-    return run_command(
-        settings, f"events.{action}", {"name": name, **arguments}, on_progress, on_notice=print_message
-    )
+def _run(settings: Settings, action: str, name: str, **arguments: Any) -> dict[str, Any]:
+    return run_in_writer(settings, f"events.{action}", {"name": name, **arguments})

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from integration.cli import config_option, exit_on_error, json_option, load_settings, print_list
-from integration.cli.console import print_message
+from integration.cli import exit_on_error, json_option, local_settings_option, print_list
+from integration.cli.console import print_message, run_in_writer
 from integration.cli.erase import parse_number
-from integration.server.run_command import run_command
 from integration.sqlite.readers import ReadOnlyDatabase
 
 if TYPE_CHECKING:
@@ -27,16 +25,15 @@ if TYPE_CHECKING:
 @click.option("--release", is_flag=True, help="Release the hold.")
 @click.option("--list", "listed", is_flag=True, help="List the holds in force.")
 @json_option
-@config_option
 @exit_on_error
+@local_settings_option
 def command(
-    what: str | None, reason: str | None, release: bool, listed: bool, as_json: bool, config: Path | None
+    what: str | None, reason: str | None, release: bool, listed: bool, as_json: bool, settings: Settings
 ) -> None:
     if (listed, release, reason is not None).count(True) != 1 or (what is None) != listed:
         raise click.UsageError("Use WHAT with --reason or --release, or --list without WHAT.")
     if as_json and not listed:
         raise click.UsageError("--json requires --list.")
-    settings = load_settings(config, needs_credentials=False)
     if what is None:
         _print_holds(settings, as_json=as_json)
         return
@@ -44,12 +41,8 @@ def command(
     from integration.privacy import holds
 
     kind, subject = holds.parse_subject(what, lambda text: parse_number(settings, text))
-    run_command(
-        settings,
-        "hold.release" if release else "hold.set",
-        {"kind": kind, "what": subject, "reason": reason},
-        on_notice=print_message,
-    )
+    arguments = {"kind": kind, "what": subject, "reason": reason}
+    run_in_writer(settings, "hold.release" if release else "hold.set", arguments)
     print_message(f"{kind} {subject} is {'no longer' if release else 'now'} under legal hold")
 
 

@@ -9,9 +9,8 @@ import click
 from integration.access import keys
 from integration.access.rights import list_key_rights
 from integration.cli import json_option, local_settings_option, print_list
-from integration.cli.console import print_message
+from integration.cli.console import print_message, run_in_writer
 from integration.core import clock
-from integration.server.run_command import run_command
 from integration.sqlite.readers import ReadOnlyDatabase
 
 if TYPE_CHECKING:
@@ -60,7 +59,7 @@ def command() -> None:
 )
 @local_settings_option
 def add(settings: Settings, **arguments: Any) -> None:
-    result = run_command(settings, "key.add", arguments, on_notice=print_message)
+    result = run_in_writer(settings, "key.add", arguments)
     click.echo(f"{result['user_id']}:{result['secret']}")
 
 
@@ -103,8 +102,7 @@ def _describe(key: keys.Key) -> tuple[Any, ...]:
 )
 @local_settings_option
 def rotate(name: str, overlap_hours: float, settings: Settings) -> None:
-    arguments = {"name": name, "overlap_hours": overlap_hours}
-    result = run_command(settings, "key.rotate", arguments, on_notice=print_message)
+    result = run_in_writer(settings, "key.rotate", {"name": name, "overlap_hours": overlap_hours})
     click.echo(f"{result['user_id']}:{result['secret']}")
 
 
@@ -112,5 +110,5 @@ def rotate(name: str, overlap_hours: float, settings: Settings) -> None:
 @click.argument("name")
 @local_settings_option
 def revoke(name: str, settings: Settings) -> None:
-    run_command(settings, "key.revoke", {"name": name}, on_notice=print_message)
+    run_in_writer(settings, "key.revoke", {"name": name})
     print_message(f"key {name} revoked")

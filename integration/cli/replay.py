@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import sys
 from datetime import UTC, datetime
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from integration.cli import config_option, console, json_option, load_settings, print_json
+from integration.cli import console, json_option, local_settings_option, print_json
 from integration.core import clock
+
+if TYPE_CHECKING:
+    from integration.settings.model import Settings
 
 
 def parse_time(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
@@ -38,19 +41,9 @@ def parse_time(_context: click.Context, _option: click.Parameter, value: str | N
     "--since", callback=parse_time, metavar="TIME", help="Only webhooks received since this time (UTC)."
 )
 @json_option
-@config_option
-def command(failed: bool, since: str | None, as_json: bool, config: Path | None) -> None:
-    from integration.server.run_command import run_command
-
-    settings = load_settings(config, needs_credentials=False)
-    with console.show_progress() as report_progress:
-        result = run_command(
-            settings,
-            "webhooks.replay",
-            {"failed": failed, "since": since},
-            on_progress=lambda state: report_progress("webhooks", int(state["done"]), int(state["total"])),
-            on_notice=console.print_message,
-        )
+@local_settings_option
+def command(failed: bool, since: str | None, as_json: bool, settings: Settings) -> None:
+    result = console.run_in_writer(settings, "webhooks.replay", {"failed": failed, "since": since})
     if as_json:
         print_json({"applied": result["applied"], "failed": result["failed"]})
     else:

@@ -12,7 +12,6 @@ import click
 
 from integration.cli import console, json_option, print_json, print_table, settings_option
 from integration.cli.console import complete_collections
-from integration.server.run_command import run_command
 
 if TYPE_CHECKING:
     from integration.settings.model import Settings
@@ -59,7 +58,7 @@ def command(
         "files": not (no_files or accept_deletions),
         "accept": accept_deletions,
     }
-    result = _run_with_progress(settings, "collections.sync", arguments)
+    result = console.run_in_writer(settings, "collections.sync", arguments)
     if as_json:
         _print_summary_json(result)
     else:
@@ -68,22 +67,12 @@ def command(
 
 
 def _undo_deletions(settings: Settings, collections: list[str], *, as_json: bool) -> None:
-    result = _run_with_progress(settings, "deletions.undo", {"resources": collections})
+    result = console.run_in_writer(settings, "deletions.undo", {"resources": collections})
     if as_json:
         print_json({"restored": result["back"]})
         return
     for name, count in result["back"].items():
         click.echo(f"{name}: {count:,} records restored")
-
-
-def _run_with_progress(settings: Settings, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    with console.show_progress() as report_progress:
-
-        def report(state: dict[str, Any]) -> None:
-            if isinstance(state.get("collection"), str):
-                report_progress(state["collection"], state.get("done") or 0, state.get("total") or 0)
-
-        return run_command(settings, name, arguments, report, console.print_message)
 
 
 def _print_summary_json(result: dict[str, Any]) -> None:

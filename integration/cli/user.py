@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from integration.access import passwords, people
 from integration.access.rights import RIGHTS, ROLES
-from integration.cli import (
-    config_option,
-    json_option,
-    load_settings,
-    local_settings_option,
-    print_list,
-)
-from integration.cli.console import print_message
+from integration.cli import json_option, local_settings_option, print_list
+from integration.cli.console import print_message, run_in_writer
 from integration.core.errors import ConfigurationError, DomainError
-from integration.server.run_command import run_command
 from integration.settings.base_url import find_base_url
 from integration.sqlite.readers import ReadOnlyDatabase
 
@@ -46,7 +38,7 @@ def command() -> None:
 @platform_user_option
 @local_settings_option
 def add(email: str, role: str, password_stdin: bool, user_id: int | None, settings: Settings) -> None:
-    result = _run_command(
+    result = run_in_writer(
         settings,
         "user.add",
         {
@@ -80,7 +72,7 @@ def list_(as_json: bool, settings: Settings) -> None:
 @local_settings_option
 def passwd(email: str, password_stdin: bool, settings: Settings) -> None:
     password_hash = _hash_from_stdin(email) if password_stdin else None
-    result = _run_command(
+    result = run_in_writer(
         settings,
         "user.passwd",
         {"email": email, "password_hash": password_hash, "base_url": find_base_url(settings)},
@@ -94,22 +86,21 @@ def passwd(email: str, password_stdin: bool, settings: Settings) -> None:
 @click.option("--grant", type=click.Choice(list(RIGHTS)), multiple=True, help="Grant a right.")
 @click.option("--deny", type=click.Choice(list(RIGHTS)), multiple=True, help="Deny a right.")
 @platform_user_option
-@config_option
+@local_settings_option
 def change(
     email: str,
     role: str | None,
     grant: tuple[str, ...],
     deny: tuple[str, ...],
     user_id: int | None,
-    config: Path | None,
+    settings: Settings,
 ) -> None:
     if conflicting := set(grant) & set(deny):
         raise click.UsageError(
             f"--grant and --deny cannot have the same right: {', '.join(sorted(conflicting))}"
         )
-    settings = load_settings(config, needs_credentials=False)
     rights = dict.fromkeys(grant, True) | dict.fromkeys(deny, False)
-    result = _run_command(
+    result = run_in_writer(
         settings,
         "user.change",
         {"email": email, "role": role, "rights": rights, "platform_user_id": user_id},
@@ -123,7 +114,7 @@ def change(
 @click.argument("email")
 @local_settings_option
 def remove_second_factor(email: str, settings: Settings) -> None:
-    result = _run_command(settings, "factor.remove", {"email": email})
+    result = run_in_writer(settings, "factor.remove", {"email": email})
     print_message(f"{result['email']} has no second factor now")
 
 
@@ -131,12 +122,8 @@ def remove_second_factor(email: str, settings: Settings) -> None:
 @click.argument("email")
 @local_settings_option
 def remove(email: str, settings: Settings) -> None:
-    _run_command(settings, "user.remove", {"email": email})
+    run_in_writer(settings, "user.remove", {"email": email})
     print_message(f"{people.normalize_email(email)} removed")
-
-
-def _run_command(settings: Settings, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    return run_command(settings, name, arguments, on_notice=print_message)
 
 
 def _hash_from_stdin(email: str) -> str:

@@ -149,9 +149,9 @@ def repair_findings(settings: Settings, findings: list[Finding], report: _Report
 
     Returns the number of repaired ones.
     """
-    errors = _run_command(settings, "contents.repair", {"targets": [finding.target for finding in findings]})[
-        "errors"
-    ]
+    errors = console.run_in_writer(
+        settings, "contents.repair", {"targets": [finding.target for finding in findings]}
+    )["errors"]
     for finding, error in zip(findings, errors, strict=True):
         report.print_line(f"{finding.text}; {'repaired' if error is None else f'not repaired: {error}'}")
         report.document["findings"].append(
@@ -173,7 +173,7 @@ def verify_completeness(
     """
     from integration.sync.commands import resolve_collections
 
-    result = _run_command(
+    result = console.run_in_writer(
         settings, "completeness.verify", {"resources": resolve_collections(resources), "every_day": every_day}
     )
     collection_results = result["proofs"]
@@ -210,7 +210,7 @@ def scrub_archive(settings: Settings, report: _Report) -> bool:
 
     Returns whether all could be repaired.
     """
-    result = _run_command(settings, "archive.verify", {})
+    result = console.run_in_writer(settings, "archive.verify", {})
     for damaged_file in result["damaged"]:
         repair = (
             "downloaded again" if damaged_file["healed"] else f"not downloaded again: {damaged_file['error']}"
@@ -233,17 +233,6 @@ def scrub_archive(settings: Settings, report: _Report) -> bool:
         f"{result['files']:,} files read, {len(result['damaged']):,} damaged, {remaining:,} not repaired"
     )
     return not remaining
-
-
-def _run_command(settings: Settings, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    from integration.server.run_command import run_command
-
-    with console.show_progress() as report_progress:
-
-        def report(state: dict[str, Any]) -> None:
-            report_progress(str(state["collection"]), int(state["done"] or 0), int(state["total"] or 0))
-
-        return dict(run_command(settings, name, arguments, report, console.print_message))
 
 
 def _describe_coverage(collection_result: dict[str, Any], every_day: bool) -> dict[str, Any]:

@@ -239,7 +239,7 @@ def _copy_archive(
             entry = (
                 _make_linked_entry(path, target, expected_files.get(path))
                 if is_linked
-                else _copy_entry(path, source, target)
+                else Entry(path, *manifest.copy_file(source, target))
             )
         except FileNotFoundError:
             # The file was deleted after the folder was listed. If `media` still lists it, a note is added
@@ -267,10 +267,6 @@ def _make_linked_entry(path: str, target: Path, expected: tuple[int | None, str 
     if expected is not None and expected[1] is not None and expected[0] == size:
         return Entry(path, size, expected[1])
     return Entry(path, *atomic_files.hash_file(target))
-
-
-def _copy_entry(path: str, source: Path, target: Path) -> Entry:
-    return Entry(path, *manifest.copy_file(source, target))
 
 
 def _iterate_files(folder: Path) -> Iterator[Path]:

@@ -11,7 +11,6 @@ import ssl
 import stat
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
@@ -30,21 +29,10 @@ PROBE_BYTES = 1024 * 1024
 """Bytes of the file that is written to check data_dir; enough to notice a full disk."""
 
 
-@dataclass(frozen=True, slots=True)
-class Condition:
-    """Condition of a start.
-
-    `exit_status`: that of a start for which the check fails; None lets `serve` start with a warning.
-    """
-
-    check: Callable[[Settings], Iterator[CheckResult]]
-    exit_status: int | None
-
-
 def check_all(settings: Settings) -> Iterator[CheckResult]:
     """Check all conditions."""
-    for condition in CONDITIONS:
-        yield from condition.check(settings)
+    for check, _ in CONDITIONS:
+        yield from check(settings)
 
 
 def enforce(settings: Settings, write_line: Callable[[str], None]) -> None:
@@ -53,10 +41,10 @@ def enforce(settings: Settings, write_line: Callable[[str], None]) -> None:
     Raises ConfigurationError or SwitchroomError with all other problems.
     """
     refusals: dict[int, list[str]] = {1: [], 2: []}
-    for condition in CONDITIONS:
-        for result in condition.check(settings):
-            if result.level == "fail" and condition.exit_status is not None:
-                refusals[condition.exit_status].append(result.description)
+    for check, exit_status in CONDITIONS:
+        for result in check(settings):
+            if result.level == "fail" and exit_status is not None:
+                refusals[exit_status].append(result.description)
             elif result.level != "ok":
                 write_line(f"warning: {result.description}")
     if refusals[2]:
@@ -202,12 +190,15 @@ def _find_existing_folder(folder: Path) -> Path:
     return folder
 
 
-CONDITIONS = (
-    Condition(_check_clock, exit_status=None),
-    Condition(_check_ca_file, exit_status=2),
-    Condition(_check_certificate_pair, exit_status=2),
-    Condition(_check_extras, exit_status=None),
-    Condition(_check_data_dir, exit_status=1),
-    Condition(_check_disk, exit_status=None),
+CONDITIONS: tuple[tuple[Callable[[Settings], Iterator[CheckResult]], int | None], ...] = (
+    (_check_clock, None),
+    (_check_ca_file, 2),
+    (_check_certificate_pair, 2),
+    (_check_extras, None),
+    (_check_data_dir, 1),
+    (_check_disk, None),
 )
-"""Conditions in the order in which an early failure can explain later ones."""
+"""Checks in the order in which an early failure explains later ones, each with the exit status of a start.
+
+None lets `serve` start with a warning.
+"""

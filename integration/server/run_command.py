@@ -169,13 +169,11 @@ def acquire_for_serve(data_dir: Path, on_notice: Callable[[str], None]) -> proce
             return process_lock.acquire(data_dir, "serve")
         except process_lock.LockHeld as lock_error:
             holder = lock_error.holder
-            is_serve = holder is not None and holder.purpose == "serve"
-            # Of a killed supervisor, the worker ends as soon as the stop pipe is closed.
-            is_orphaned = is_serve and holder is not None and not holder.is_alive
-            patience = ENDING_SECONDS if is_serve and not is_orphaned else LOCK_WAIT_SECONDS
-            if clock.monotonic() - began > patience:
+            # The worker of a killed `serve` ends soon.
+            is_serve = holder is not None and holder.purpose == "serve" and holder.is_alive
+            if clock.monotonic() - began > (ENDING_SECONDS if is_serve else LOCK_WAIT_SECONDS):
                 raise
-            if holder is not None and not is_serve and holder != notified_holder and _request_yield(data_dir):
+            if not is_serve and holder not in (None, notified_holder) and _request_yield(data_dir):
                 notified_holder = holder
                 on_notice(f"waiting for {holder} to reach its next commit")
         pause.wait(_RETRY_SECONDS)
