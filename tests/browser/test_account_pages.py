@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 from playwright.sync_api import expect
 
@@ -72,37 +70,4 @@ def test_a_record_is_found_by_paging_filters_search_and_links_without_javascript
     page.get_by_text("List response").click()
     expect(page.locator("pre").first).to_contain_text('"ext": "1001"')
     assert problems == []
-    context.close()
-
-
-@pytest.mark.parametrize(("width", "highest"), [(1440, 4200), (768, 4200), (390, 8000)])
-def test_cells_of_long_texts_have_two_lines_and_break_long_words_only(app, fill, browser, width, highest):
-    long, words = "Featherstonehaugh" * 12, "A sentence of many words that goes on. " * 12
-    fill(
-        "cdrs",
-        *(
-            {
-                "id": n, "live_id": n, "user_id": n, "type": "M", "calldate": AT, "src": long, "dst": words,
-                "disposition": words, "t_cause": long, "labels": [long, words], "src_name": long,
-            }
-            for n in range(1, 51)
-        ),
-    )  # fmt: skip
-    fill("users", *({"id": n, "first_name": long, "last_name": words, "ext": long} for n in range(1, 51)))
-    context = browser.new_context(viewport={"width": width, "height": 844})
-    log_in(app, context)
-    page = context.new_page()
-    for path in ("/account/cdrs", "/account/users"):
-        page.goto(app.url + path)
-        expect(page.locator("tbody tr")).to_have_count(50)
-        assert page.evaluate("document.documentElement.scrollWidth") <= width, path
-        assert page.evaluate("document.documentElement.scrollHeight") < highest, path
-        lines = page.locator("tbody .cell:visible").evaluate_all(
-            "(cells) => Math.max(...cells.map((one) => one.offsetHeight"
-            " / parseFloat(getComputedStyle(one).lineHeight)))"
-        )
-        assert lines < 2.5, path
-    page.goto(app.url + "/account/cdrs")
-    (missed,) = page.locator("tbody tr:first-child .cell", has_text=re.compile("^Missed$")).all()
-    assert missed.evaluate("(one) => one.offsetHeight / parseFloat(getComputedStyle(one).lineHeight)") < 1.1
     context.close()

@@ -38,17 +38,6 @@ def open_drawer(page, call) -> None:
     expect(page.locator("#drawer h2")).to_be_visible()
 
 
-def test_hanging_up_needs_a_confirmation_and_moves_the_call_to_ended(installation, logged_in, talking):
-    page = logged_in
-    open_drawer(page, talking)
-    page.locator("#drawer summary", has_text="Hang up").click()
-    confirmation = page.locator("#drawer form[action$='/hangup'] p")
-    expect(confirmation).to_have_text(re.compile(r"End the call with .+, talking for \d+:\d\d\?"))
-    confirmation.locator("xpath=..").get_by_role("button", name="Hang up").click()
-    expect(page.locator("#toast")).to_have_text("Call ended.")
-    expect(page.locator(f"#group-ended #call-{talking}")).to_be_visible()
-
-
 def test_a_transfer_opens_below_its_buttons_and_needs_a_destination(installation, logged_in, talking):
     page = logged_in
     open_drawer(page, talking)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-import lameenc
 import pytest
 from playwright.sync_api import expect
 
@@ -12,6 +11,7 @@ from integration.core import clock
 from integration.mirror.page_queries import messages
 from integration.workspace.callback_following import update_from_mirror
 from tests.browser.conftest import go_by_keys, watch
+from tests.browser.test_accessibility import PAGES, full
 from tests.support.clock import ago
 from tests.support.harness import wait_for
 from tests.support.people import CALLER
@@ -19,30 +19,11 @@ from tests.support.records import ACCOUNT_NUMBER
 
 pytestmark = pytest.mark.exhaustive
 
+__all__ = ["full"]
+
 
 def ring(app, leg: int, **values) -> None:
     app.event("call.ringing", leg, clock.utc_text(), state="RINGING", **values)
-
-
-PAGES = (
-    "/",
-    "/missed",
-    "/calls",
-    "/calls/1",
-    "/messages",
-    "/messages?with=447700900101",
-    "/system",
-    "/voicemail",
-    "/recordings",
-    "/contacts",
-    "/contacts/new",
-    "/contacts/of/447700900101",
-    "/dial",
-    "/messages?new=1",
-    "/reports?range=week",
-    "/system/journal",
-    "/system/alerts",
-)
 
 
 @pytest.fixture
@@ -64,7 +45,7 @@ def records(app):
     app.insert("_walks", collection="cdrs", last_success_at=ago(5), complete_at=ago(60))
 
 
-def test_every_page_loads_without_console_errors_fits_its_window_and_has_header_scopes(browse, records, page):
+def test_every_page_loads_without_console_errors_fits_its_window_and_has_header_scopes(browse, full, page):
     for path in PAGES:
         browse(path)
         expect(page.locator("main")).to_be_visible()
@@ -271,35 +252,6 @@ def test_single_keys_can_be_switched_off(browse, records, page):
     page.keyboard.press("Escape")
     page.keyboard.press("j")
     expect(page.locator("tr[aria-selected]")).to_have_count(0)
-
-
-def test_a_recording_plays_seeks_and_starts_at_the_time_in_the_url(browse, app, records, page, tmp_path):
-    encoder = lameenc.Encoder()
-    encoder.set_in_sample_rate(8000)
-    encoder.set_channels(1)
-    encoder.set_bit_rate(16)
-    app.archive("recording", 900, encoder.encode(bytes(2 * 8000 * 60)) + encoder.flush())
-    app.leg(1, call_id=1)
-    browse("/calls/1?t=0:20")
-    player = page.locator("[data-player]")
-
-    def at() -> float:
-        return page.evaluate("document.querySelector('audio').currentTime")
-
-    wait_for(lambda: at() >= 20, "the time in the URL")
-    expect(player).to_contain_text(re.compile(r"0:20 / 1:00"))
-    page.locator("main").focus()
-    page.keyboard.press("ArrowRight")
-    wait_for(lambda: round(at()) == 30, "30 seconds")
-    page.keyboard.press("ArrowLeft")
-    page.keyboard.press("ArrowLeft")
-    wait_for(lambda: round(at()) == 10, "10 seconds")
-    player.get_by_label("Speed").select_option("2")
-    assert page.evaluate("document.querySelector('audio').playbackRate") == 2
-    player.get_by_label("Position in the recording").fill("42")
-    wait_for(lambda: round(at()) == 42, "42 seconds")
-    player.get_by_role("button", name="Play").click()
-    wait_for(lambda: at() > 42.2, "playback")
 
 
 def test_only_our_policy_turns_text_into_nodes(browse, page, problems):

@@ -10,7 +10,6 @@ import pytest
 from integration.catalogue import RESOURCES
 from integration.dashboard.account.sections import SECTIONS
 from integration.exports.formats import FORMATS
-from integration.mirror.derived.rebuild import rebuild_due
 from integration.mirror.query.filter_sql import get_value_kind
 from integration.workspace.callback_following import update_from_mirror
 from tests.support.application import TestApp, running_app
@@ -93,16 +92,6 @@ def test_pages_exports_and_reports_have_times_beyond_the_calendar_of_the_zone(
         )
         for row, moment in zip(rows[1:], (FIRST, LAST), strict=True):
             assert (row == [moment, moment]) == (moment in unshown[zone]), row
-
-
-def test_sums_of_reports_continue_after_times_beyond_the_calendar(tmp_path: Path) -> None:
-    with running_app(tmp_path / "data", dashboard__timezone="Europe/Berlin") as app:
-        fill(app)
-        app.call(90, "2026-07-01 09:00:00")
-        rebuild_due(app.mirror_db, app.context.rules)
-        with app.mirror_db.read() as connection:
-            days = connection.execute("SELECT day FROM _report_days WHERE kind = 'day'").fetchall()
-        assert [row[0] for row in days] == ["2026-07-01"]
 
 
 def test_an_unexpected_error_of_a_page_is_logged_and_no_missing_page(

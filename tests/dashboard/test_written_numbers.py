@@ -9,7 +9,6 @@ from urllib.parse import urlencode
 import pytest
 
 from integration.core import clock
-from integration.mirror.derived.rebuild import rebuild_due
 from tests.dashboard.privacy.test_numbers import find
 from tests.support.application import TestApp
 from tests.support.page_text import text
@@ -104,24 +103,3 @@ def test_a_form_keeps_the_extension_of_a_number(app: TestApp) -> None:
     version = re.search(r'name="version" value="([^"]+)"', page)
     client.post("/contacts/1", **fields, **({"version": version[1]} if version else {}))
     assert json.loads(app.platform.requests[-1].body) == {"tel": "020 7946 0104 x13"}
-
-
-def test_a_start_reads_the_numbers_of_stored_contacts_with_the_present_reader_and_country(
-    app: TestApp,
-) -> None:
-    app.put("contacts", {"id": 1, "first_name": "Ann", "last_name": "Stored", "tel": "020 7946 0104 x12"})
-    ring(app, 5, "442079460104")
-
-    def delete_reader_version(tx) -> None:
-        tx.execute("DELETE FROM _contact_numbers")
-        tx.execute("DELETE FROM _meta WHERE key LIKE 'rules of%'")
-
-    app.mirror_db.write(delete_reader_version)
-    app.restart()
-    rebuild_due(app.mirror_db, app.context.rules)
-    ring(app, 6, "442079460104")
-    assert text(app.log_in(ALICE).get("/live")).count("Ann Stored") >= 2
-    app.restart(dashboard__country="US")
-    rebuild_due(app.mirror_db, app.context.rules)
-    with app.mirror_db.read() as connection:
-        assert connection.execute("SELECT count(*) FROM _contact_numbers").fetchone()[0] == 0

@@ -75,23 +75,6 @@ def test_a_desktop_notification_opens_the_call_or_the_crm(browse, app, page):
     expect(page).to_have_url(app.url + "/calls/51")
 
 
-def test_one_click_gives_a_call_an_outcome_and_undo_takes_it_back(browse, app, page):
-    browse("/")
-    ring(app, 41, 1)
-    values = {"dst_id": "1", "root_call_id": 41}
-    app.event(
-        "call.connected", 41, clock.utc_text(), state="CONNECTED", connected_at=clock.utc_text(), **values
-    )
-    app.event("call.hangup", 41, clock.utc_text(), state="HANGUP", **values)
-    question = page.locator("#live-top form")
-    expect(question).to_contain_text("Outcome of your call with")
-    question.get_by_role("button", name="Order").click()
-    expect(page.locator("#toast")).to_contain_text("Label added")
-    expect(question).to_have_count(0)
-    page.locator("#toast").get_by_role("button", name="Undo").click()
-    expect(question).to_have_count(1)
-
-
 def test_axe_finds_no_violations_on_live_with_everything(browse, app, page):
     page.emulate_media(color_scheme="dark", reduced_motion="reduce")
     app.call(5, clock.utc_text(), user_id=1, outcome="answered")
@@ -104,19 +87,6 @@ def test_axe_finds_no_violations_on_live_with_everything(browse, app, page):
     expect(page.get_by_label("First name")).to_be_visible()
     assert find_violations(page) == []
     assert find_violations(browse("/reports/labels")) == []
-
-
-def test_people_are_tiles_that_follow_their_calls(browse, app, page):
-    browse("/")
-    tile = page.locator(".tiles li", has_text="User 2")
-    expect(tile).to_contain_text("Free")
-    ring(app, 51, 2)
-    expect(tile).to_contain_text("Ringing")
-    expect(tile.locator(".face")).to_have_text("UE")
-    expect(page.locator(".tiles li").first).to_contain_text("User 2")
-    for width in (390, 820, 1440, 1920):
-        page.set_viewport_size({"width": width, "height": 900})
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
 def test_500_people_with_long_names_leave_queues_and_last_hour_in_the_window(browse, app, page):

@@ -77,6 +77,9 @@ def test_clicks_and_keys_on_bars_and_lines_jump(browse, recorded, page):
     wait_for(lambda: round(position(page)) == 45, "three quarters of the bar")
     page.locator(".transcript li", has_text="Sentence 3.").click()
     wait_for(lambda: position(page) == 15, "the line")
+    page.locator("main").focus()
+    page.keyboard.press("ArrowRight")
+    wait_for(lambda: position(page) == 25, "ten seconds more")
     assert page.url.endswith("/calls/5")
     page.get_by_role("link", name="0:50").focus()
     page.keyboard.press("Enter")
@@ -161,17 +164,3 @@ def test_a_list_has_one_player_at_its_foot(browse, app, recorded, page):
     wait_for(lambda: 0 < position(page) < 10, "the first recording from its beginning")
     assert page.evaluate("document.querySelector('main audio').playbackRate") == 2
     expect(page.locator("[data-play][aria-current]")).to_have_count(1)
-
-
-def test_a_message_is_marked_while_it_plays(browse, app, recorded, page):
-    app.insert("voicemessages", id=900, origtime=at(-60), caller="447700900109", duration=60, is_new=1)
-    app.archive("voicemail", 900, recorded)
-    browse("/voicemail")
-    row = page.locator("#voicemail-900")
-    row.locator("[data-play]").click()
-    wait_for(lambda: position(page) > 0.1, "playback")
-    row.get_by_role("button", name="Mark as heard").click()
-    expect(page.locator("#toast")).to_contain_text("Marked as heard")
-    expect(row.locator(".pill")).to_have_count(0)
-    expect(row.locator("[data-play][aria-current]")).to_have_count(1)
-    assert not page.evaluate("document.querySelector('main audio').paused")

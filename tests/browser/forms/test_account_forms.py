@@ -11,13 +11,6 @@ from tests.support.applications.account_office import run_account_office
 
 pytestmark = pytest.mark.exhaustive
 
-WAV = (
-    b"RIFF\x24\x08\x00\x00WAVEfmt \x10\x00\x00\x00\x01\x00\x01\x00"
-    b"\x40\x1f\x00\x00\x40\x1f\x00\x00\x01\x00\x08\x00data"
-    + ((2048).to_bytes(4, "little") + bytes([128]) * 2048)
-)
-"""A quarter of a second of silence: 8 kHz, mono, 8 bits."""
-
 
 @pytest.fixture(scope="module")
 def office(tmp_path_factory):
@@ -59,22 +52,6 @@ def test_a_ring_group_is_edited_by_keyboard_without_javascript(office, open_page
     expect(page.get_by_role("heading", name="Front desk", level=1)).to_be_visible()
     record = office.on_platform(f"/ringgroups/{number}")
     assert (record["name"], record["users"]) == ("Front desk", [before[1], before[0], *before[2:]])
-
-
-def test_an_announcement_is_uploaded_and_listened_to(office, open_page):
-    page = open_page("/account/vmannouncements?edit=1")
-    page.get_by_label("Extension").select_option(index=1)
-    page.get_by_label("Description").fill("Closed on Friday")
-    page.get_by_label("Audio file").set_input_files(
-        {"name": "friday.wav", "mimeType": "audio/wav", "buffer": WAV}
-    )
-    page.get_by_role("button", name="Add").click()
-    expect(page.get_by_role("heading", name="Closed on Friday")).to_be_visible()
-    duration = page.locator("audio").evaluate(
-        "player => new Promise((resolve, reject) => { player.onloadedmetadata = () =>"
-        " resolve(player.duration); player.onerror = () => reject(player.error.message); player.load(); })"
-    )
-    assert duration == pytest.approx(0.256, abs=0.01)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -268,23 +268,6 @@ def test_a_template_is_sent_and_a_message_that_cannot_be_sent_stays_in_the_form(
     assert ">Keep me</textarea>" in foreign.text
 
 
-def test_a_contact_is_changed_on_the_platform_and_in_the_mirror(acting):
-    client = acting.log_in(ERIN)
-    with acting.mirror_db.read() as connection:
-        number, name = connection.execute("SELECT min(id), last_name FROM contacts").fetchone()
-    fields = {"first_name": "Renamed", "last_name": name, "email": "new@example.org"}
-    after = client.post(f"/contacts/{number}", **fields)
-    assert "Contact changed." in text(after)
-    assert "Contact changed." not in text(client.get(f"/contacts/{number}")), "shown once"
-    assert "Renamed" in text(after)
-    assert acting.context.platform.item(f"/contacts/{number}").values["first_name"] == "Renamed"
-    assert list_writes(acting.app_db)[-1]["body"] == '{"first_name":"Renamed","email":"new@example.org"}'
-    invalid = client.post("/contacts", mobile="07700 900778")
-    assert invalid.status_code == 400
-    assert 'name="mobile" value="07700 900778"' in invalid.text
-    assert '<span class="error">' in invalid.text
-
-
 def test_a_contact_is_deleted_after_a_confirmation(acting):
     client = acting.log_in(ERIN)
     with acting.mirror_db.read() as connection:

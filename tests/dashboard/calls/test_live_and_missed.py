@@ -246,14 +246,6 @@ def test_the_system_page_warns_of_calls_without_webhooks(app, client):
     assert "sent no webhook for it" not in text(client.get("/system"))
 
 
-def test_an_unknown_path_gets_a_page_or_json_by_the_accept_header(app, client):
-    page = client.get("/nowhere")
-    assert page.status_code == 404
-    assert "Page not found" in text(page)
-    answer = client.get("/nowhere", headers={"Accept": "application/json"})
-    assert answer.json()["errors"] == []
-
-
 def test_a_search_beyond_the_time_limit_gets_503_with_advice(app, client, monkeypatch):
     monkeypatch.setattr("integration.dashboard.calls.history.READ_SECONDS", -1.0)
     monkeypatch.setattr("integration.mirror.page_queries.history.MAX_COUNT", 10**9)

@@ -14,8 +14,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from integration.core import clock
-from integration.mirror.derived.rebuild import rebuild_due
-from tests.support.applications.shared_app import SharedApp, running_shared_app
+from tests.support.applications.shared_app import running_shared_app
 
 NOW = datetime(2026, 12, 10, 14, 3, 30, tzinfo=UTC)
 ZONE = "Europe/London"
@@ -94,10 +93,6 @@ def list_reports(day: date) -> list[str]:
     ]
 
 
-def store_sums(app: SharedApp) -> None:
-    rebuild_due(app.mirror_db, app.context.rules)
-
-
 def test_bars_and_heat_map_are_the_calls_of_local_days_and_hours(changing) -> None:
     app, day, calls = changing
     inbound = [begin for begin, direction in calls if direction == "in"]
@@ -138,11 +133,3 @@ def test_every_figure_of_the_overview_is_its_list_and_its_export(changing) -> No
     (view,) = re.findall(r'href="/exports/call-history.csv\?view=([^"&]+)', report.text)
     assert (f"/calls?{unquote(view)}", external) in figures
     assert f"The {external} calls behind these figures, comma" in report.text
-
-
-def test_stored_sums_have_the_figures_of_the_calls(changing) -> None:
-    app, day, _ = changing
-    browser = app.log_in()
-    counted = [read_figures(browser.get(path).text) for path in list_reports(day)]
-    store_sums(app)
-    assert [read_figures(browser.get(path).text) for path in list_reports(day)] == counted

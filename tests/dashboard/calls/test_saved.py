@@ -6,10 +6,9 @@ import re
 
 from integration.core import clock
 from integration.mirror.derived import due
-from integration.workspace import notes
 from integration.workspace.callback_following import update_from_mirror
 from tests.support.clock import ago
-from tests.support.page_text import call_ids, text
+from tests.support.page_text import text
 from tests.support.people import BOB, CAROL, DAVE, ERIN
 
 
@@ -37,15 +36,6 @@ def test_a_view_is_private_unless_shared(app, client):
     assert "Mine" not in text(client.get("/calls"))
 
 
-def test_a_view_needs_a_name_and_replaces_the_view_of_the_same_name(app, client):
-    assert client.post("/calls/views", name=" ", query="").status_code == 400
-    client.post("/calls/views", name="One", query="q=first")
-    client.post("/calls/views", name="One", query="q=second")
-    page = client.get("/calls").text
-    assert "q=first" not in page
-    assert "q=second" in page
-
-
 def test_hidden_columns_are_stored_per_user(app, client):
     app.call(1, ago(60), charge=1.25)
     assert "1.25" in text(client.get("/calls"))
@@ -58,21 +48,6 @@ def test_hidden_columns_are_stored_per_user(app, client):
     assert "1.25" in text(client.get("/calls")), "columns that were chosen beside the name of a view"
     client.post("/calls/views", name="Mine", query="q=")
     assert "1.25" in text(client.get("/calls")), "a form without columns changes none"
-
-
-def test_calls_are_found_by_words_of_transcripts_and_notes(app, client):
-    app.call(1, ago(60), recordings=1)
-    app.call(2, ago(90), voicemails=1)
-    app.call(3, ago(120))
-    app.leg(1)
-    app.leg(20, call_id=2)
-    app.insert("monitors", id=900, live_id=1, transcript="About the ümbrella stand")
-    app.insert("voicemessages", id=800, live_id=20, transcript="Please keep an umbrella")
-    app.app_db.write(lambda tx: notes.add_note(tx, 3, "ann@example.com", "Wants the BLUE umbrella"))
-    page = client.get("/calls?q=Umbrella")
-    assert call_ids(page) == [1, 2, 3]
-    assert "Please keep an <mark>umbrella</mark>" in page.text
-    assert "Wants the <mark>BLUE umbrella</mark>" in client.get("/calls?q=blue+umbrella").text
 
 
 def test_the_destination_text_of_an_outbound_call_is_no_party_name(app, client):

@@ -13,8 +13,7 @@ import pytest
 
 from integration.access import people
 from integration.core import clock
-from integration.exports import export_request
-from integration.workspace import notes, saved
+from integration.workspace import saved
 from tests.exports.test_presets import exporting
 from tests.support.application import TestApp
 from tests.support.applications.shared_app import SharedApp, module_app, shared_app  # noqa: F401
@@ -45,16 +44,6 @@ def test_the_preview_counts_the_rows_of_the_view_and_shows_the_first(app: TestAp
     app.call(20, "2019-07-01 09:15:00")
     old = urlencode({"from": "2019-07-01", "to": "2019-07-01", "hour": "10"})
     assert "1 row" in app.log_in().get("/export/call-history", params={"view": old}).text
-
-
-def test_a_selection_is_described_by_its_filters_without_results_of_the_search(app: TestApp) -> None:
-    app.leg(5)
-    app.app_db.write(lambda tx: notes.add_note(tx, 5, "ann@example.com", "Wants a quote"))
-    search = {"range": "all", "q": "quote", "hour": "10", "recorded": "1"}
-    selection = export_request.build_selection(app.context, "call-history", {"view": urlencode(search)})
-    descriptions = ["recorded", "10:00 to 10:59", "search: quote"]
-    assert selection.describe() == [("Filter", one) for one in descriptions]
-    assert export_request.build_selection(app.context, "call-history", {}).describe() == [("Filter", "none")]
 
 
 def test_the_preview_links_the_other_exports_of_the_same_calls(app: TestApp) -> None:
@@ -114,17 +103,6 @@ def test_the_accountant_gets_a_ready_made_column_set_on_the_page_and_by_url(app:
     assert next(csv.reader(io.StringIO(file))) == expected
     client.post("/export/call-history/sets", columns="talk", label="For the accountant")
     assert ticked(client.get("/export/call-history?set=For+the+accountant").text) == ["talk"]
-
-
-def test_exports_are_in_the_rail_and_state_their_rows(app: TestApp) -> None:
-    text = app.log_in().get("/exports").text
-    rail = text[: text.index("</aside>")]
-    assert re.search(r'href="/exports" data-key="x" aria-current="page">.*Exports</a>', rail)
-    for line in ("one row per call<", "one row per recording<", "one row per text message<"):
-        assert line in text
-    assert "One row per call<" in app.log_in().get("/export/call-history").text
-    agent = app.log_in(ERIN).get("/").text
-    assert 'href="/exports"' not in agent
 
 
 def test_a_column_set_is_saved_shared_used_by_name_and_removed(app: TestApp) -> None:

@@ -12,7 +12,7 @@ from integration.access import audit
 from integration.core import clock
 from integration.privacy import erase, erasures, final_check
 from tests.support.application import Browser, TestApp, running_app
-from tests.support.applications.filled_data_dir import LEG, THEIRS, FilledDataDir
+from tests.support.applications.filled_data_dir import THEIRS, FilledDataDir
 from tests.support.harness import wait_for
 from tests.support.page_text import text
 from tests.support.people import ALICE
@@ -112,16 +112,6 @@ def test_a_hold_prevents_the_erasure_until_it_is_released(app):
     for action in ("legal hold set", "erasure refused", "legal hold released"):
         assert addresses[action] == "127.0.0.1"
     assert "No legal holds" in text(client.get("/privacy/holds"))
-
-
-def test_a_hold_of_a_call_names_the_call(app):
-    client = app.log_in()
-    assert f"Call {LEG} is now under legal hold" in text(
-        client.post("/privacy/holds", what=str(LEG), reason="claim 17")
-    )
-    answer = client.post("/privacy/holds", what="99", reason="claim 17")
-    assert answer.status_code == 400
-    assert "There is no call with the id 99" in text(answer)
 
 
 def test_an_erasure_is_announced_before_it_has_a_row_and_to_owners_of_deleted_files(shared_app):

@@ -129,23 +129,6 @@ def test_a_reset_link_is_valid_for_half_an_hour(
     assert Visitor(office.url).get(path).status_code == 404
 
 
-def test_a_newer_reset_link_replaces_the_older_but_no_set_up_link(
-    office: TestApp, mailbox: MailServer
-) -> None:
-    from integration.access import setup_links
-
-    url = "https://switchroom.example.com"
-    set_up = find_path(setup_links.create_link(office.app_db, ERIN.email, url))
-    for _ in range(2):
-        request_reset(office, ERIN.email)
-        mailer.send_due(office.context)
-    first, second = (find_path(letter.get_content()) for letter in mailbox.letters)
-    visitor = Visitor(office.url)
-    assert [visitor.get(path).status_code for path in (set_up, first, second)] == [200, 404, 200]
-    assert choose(visitor, second) == 303
-    assert Visitor(office.url).get(set_up).status_code == 404, "a new password ends all links"
-
-
 def test_resets_are_limited(office: TestApp, frozen_clock: Clock) -> None:
     assert [request_reset(office, f"p{n}@example.com")[0] for n in range(11)] == [200] * 10 + [429]
     frozen_clock.advance(901)

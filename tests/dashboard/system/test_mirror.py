@@ -68,44 +68,6 @@ def count_gaps(app) -> tuple[int, str]:
     return app.client.get("/readyz").json["facts"]["coverage"]["gaps"], metric[1]
 
 
-def test_each_counted_day_has_a_row(app, client):
-    def job(tx) -> None:
-        collection_state.finish_full_sync(tx, "cdrs", 9, 9, "2026-11-20 09:00:00")
-        completeness.save_day(tx, "cdrs", "2026-11-18", 7, 7)
-        completeness.save_day(tx, "cdrs", "2026-11-17", 5, 3, "counts differ", "read again")
-        tx.execute("UPDATE _coverage SET differs_since = NULL")
-
-    app.mirror_db.write(job)
-    row = '<a class="link" href="/system/coverage/cdrs" title="/cdrs">Call detail records</a>'
-    assert row in client.get("/system").text
-    assert "17 Nov 2026: 3 of 5" in text(client.get("/system"))
-    shown = text(client.get("/system/coverage/cdrs"))
-    for words in (
-        "Call detail records /cdrs",
-        "18 Nov 2026",
-        "17 Nov 2026",
-        "never",
-        "counts differ",
-        "read again",
-    ):
-        assert words in shown
-    assert client.get("/system/coverage/nothing").status_code == 404
-    assert "No day has been compared yet" in text(client.get("/system/coverage/sms"))
-
-
-def test_a_full_sync_shows_its_progress_and_remaining_time(app, client):
-    app.mirror_db.write(lambda tx: collection_state.begin_full_sync(tx, "cdrs"))
-    facts = {"done": 400_000, "total": 1_000_000, "per_second": 5_000.0, "seconds_left": 120.0}
-    app.context.health.set_fact("reading cdrs", facts)
-    page = client.get("/system")
-    shown = text(page)
-    assert "400 000 of 1 000 000 synced" in shown
-    assert shown.count("left") == 0, "an estimate before calls are computed"
-    assert page.headers["Refresh"]
-    app.context.health.set_fact("reading cdrs", None)
-    assert "Syncing, 0 so far" in text(client.get("/system"))
-
-
 def test_system_shows_the_request_rate_and_the_circuit_breaker(app, client, monkeypatch):
     normal = {"per_minute": 600.0, "full": 600.0, "rest": 0.0, "open_since": None, "again": 0.0}
     for facts, words in (

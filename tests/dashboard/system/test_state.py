@@ -121,24 +121,6 @@ def test_an_unreachable_platform_is_one_problem(app, client):
     assert re.search(r"unreachable since [\d:]+\. 1 other problem\.", top(client))
 
 
-def test_more_than_five_failing_components_are_one_line(app, client):
-    finish_syncs(app)
-    for name in (
-        "downloads",
-        "lists",
-        "live calls",
-        "retention",
-        "derived tables",
-        "full syncs",
-        "completeness checks",
-    ):
-        app.context.health.fail(name, "disk I/O error")
-    shown = top(client)
-    assert "7 problems." in shown
-    assert shown.count("disk I/O error") == 5
-    assert "2 more components have problems" in shown
-
-
 def test_administrators_copy_the_webhook_url_and_the_base_url_of_the_api(app, client):
     page = client.get("/system").text
     (webhook_url,) = re.findall(r'data-copy="(http://127\.0\.0\.1:8000/webhooks/[\w-]{20,})"', page)
