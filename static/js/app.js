@@ -6,7 +6,7 @@ import * as connection from "./connection.js";
 import * as stream from "./stream.js";
 import { showAnswerForms } from "./live.js";
 import * as act from "./act.js";
-import * as bell from "./bell.js";
+import * as ringing from "./ringing.js";
 import * as order from "./order.js";
 import * as schedule from "./schedule.js";
 import * as palette from "./palette.js";
@@ -24,7 +24,7 @@ addEventListener("click", async (event) => {
 	setTimeout(() => button.classList.remove("done"), 1200);
 });
 
-for (const part of [timers, keys, drawer, act, connection, bell, order, schedule, palette, range, player, prepare]) part.start(document);
+for (const part of [timers, keys, drawer, act, connection, ringing, order, schedule, palette, range, player, prepare]) part.start(document);
 for (const chosen of document.querySelectorAll("#threads [aria-current], .tabs [aria-current]")) {
 	// scrollIntoView would also move the start of the Tab order (Chromium 150).
 	const list = chosen.closest(".tabs, .threads"), a = chosen.getBoundingClientRect(), b = list.getBoundingClientRect();

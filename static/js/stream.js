@@ -1,6 +1,6 @@
 // Receives changes: one stream for all tabs of a browser, by the tab that holds the lock. Over plain HTTP there
 // are no locks, so each tab has its own stream, and the server allows four. A tab without a stream polls.
-import { ring } from "./bell.js";
+import { ring } from "./ringing.js";
 import { probeServer, replacePage } from "./connection.js";
 import { last, refresh, applyEvent } from "./live.js";
 import { showSilence } from "./timers.js";

@@ -82,14 +82,14 @@ def test_another_agent_sees_claims_and_calls_in_progress(browse, app, page, miss
     second.goto(app.url + "/missed")
     page.locator(CALLER).get_by_role("button", name="Claim").click()
     row = second.locator(CALLER)
-    expect(row.locator("td.with")).to_contain_text("Ann")
+    expect(row.locator("td.person-cell")).to_contain_text("Ann")
     for caller in ("#item-9", "#item-10"):
         page.locator(caller).get_by_role("checkbox").check()
     page.get_by_label("Assign selected callers to").select_option(BOB.email)
     page.get_by_role("button", name="Assign selected").click()
     expect(page.locator("#toast")).to_contain_text("2 callers assigned to Bob.")
-    expect(page.locator("#item-9 td.with")).to_contain_text("Bob")
-    expect(second.locator("#item-10 td.with")).to_contain_text("You")
+    expect(page.locator("#item-9 td.person-cell")).to_contain_text("Bob")
+    expect(second.locator("#item-10 td.person-cell")).to_contain_text("You")
 
     ends = {"destination": "out", "dst": "447700900208", "src_id": "12", "src_name": "Finn Gallagher"}
     app.put("users", {"id": 12, "first_name": "Finn", "last_name": "Gallagher", "ext": "1006"})

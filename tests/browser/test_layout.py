@@ -10,32 +10,11 @@ from integration.access.keys import KeyLimits
 from integration.core import clock
 from integration.workspace import opening_hours, wallboards
 from integration.workspace.callback_following import update_from_mirror
+from tests.browser.test_accessibility import PAGES, full
 
 pytestmark = pytest.mark.exhaustive
 
-PAGES = (
-    "/",
-    "/missed",
-    "/calls",
-    "/messages",
-    "/messages/faxes",
-    "/voicemail",
-    "/contacts",
-    "/account",
-    "/account/users",
-    "/exports",
-    "/system",
-    "/system/journal",
-    "/system/alerts",
-    "/settings/people",
-    "/settings/connection",
-    "/settings/keys",
-    "/settings/outgoing",
-    "/settings/screens",
-    "/settings/hours",
-    "/settings/text-back",
-    "/profile",
-)
+__all__ = ["full"]
 
 ONE_PIXEL_BARS = """() => [...document.querySelectorAll("*")].filter((box) => {
   const { overflowX, overflowY } = getComputedStyle(box), page = box === document.documentElement;
@@ -60,7 +39,7 @@ def records(app):
 
 
 @pytest.mark.parametrize("width", [1440, 390])
-def test_no_page_has_a_one_pixel_scroll_bar_or_two_landmarks_of_one_name(browse, records, page, width):
+def test_no_page_has_a_one_pixel_scroll_bar_or_two_landmarks_of_one_name(browse, full, page, width):
     page.set_viewport_size({"width": width, "height": 900})
     for path in PAGES:
         browse(path)
@@ -165,29 +144,11 @@ def count_lines(locator) -> int:
     return count
 
 
-def test_other_days_of_reports_follow_the_ranges(browse, records, page):
-    page.set_viewport_size({"width": 768, "height": 900})
-    browse("/reports")
-    assert count_lines(page.locator("#range").locator(".chip:not(.panel .chip), .end")) == 2
-
-
-@pytest.mark.parametrize(("width", "ranges", "figures"), [(1440, 1, 1), (1280, 1, 1), (768, 2, 2)])
-def test_filters_follow_the_ranges_and_exports_the_figures_of_calls(
-    browse, records, page, width, ranges, figures
-):
-    page.set_viewport_size({"width": width, "height": 900})
-    browse("/calls")
-    first, second = page.locator("main .head").all()
-    expect(second.get_by_role("link", name="Export …")).to_be_visible()
-    assert count_lines(first.locator(".chip")) == ranges
-    assert count_lines(second.locator(".totals > div, .end")) <= figures
-
-
 def test_a_tablet_shows_names_of_users_in_full(app, browse, page):
     app.call(1, clock.utc_text(clock.unix() - 60), user_id=1, user_name="Clara Whitfield", extension="1003")
     page.set_viewport_size({"width": 768, "height": 900})
     browse("/calls")
-    assert page.locator("#calls .with").evaluate("(cell) => cell.scrollWidth - cell.clientWidth") == 0
+    assert page.locator("#calls .person-cell").evaluate("(cell) => cell.scrollWidth - cell.clientWidth") == 0
 
 
 OVERLAPS = """(row) => {
@@ -196,20 +157,6 @@ OVERLAPS = """(row) => {
   const buttons = boxes(".acts > form > .button, .acts > .button, .acts summary");
   return buttons.filter((one) => one.left < end).length;
 }"""
-
-
-@pytest.mark.parametrize("width", [768, 1024])
-def test_numbers_and_names_on_missed_are_complete_on_tablets(app, browse, page, width):
-    callers = (("+12025550109", ""), ("+442079460320", ""), ("+447700900201", "Quentin Esposito"))
-    for number, (party, name) in enumerate(callers, 1):
-        app.call(number, clock.utc_text(clock.unix() - 60), outcome="missed", party=party, party_e164=party,
-                 party_name=name, change_no=number)  # fmt: skip
-        app.mirror_db.write(lambda tx, number=number: tx.announce("call", number, {}))
-    update_from_mirror(app.app_db, app.mirror_db)
-    page.set_viewport_size({"width": width, "height": 900})
-    browse("/missed")
-    cut = "all => all.map((cell) => cell.scrollWidth - cell.clientWidth)"
-    assert page.locator("tr.row .who").evaluate_all(cut) == [0, 0, 0]
 
 
 OVERFLOWING = """(all) => all.filter((one) => one.scrollHeight > one.clientHeight + 1)
@@ -239,33 +186,7 @@ def test_missed_with_owners_and_a_running_call_is_as_wide_as_its_column(app, bro
     for row in page.locator("tr.row").all():
         row.hover()
         assert row.evaluate(OVERLAPS) == 0
-        assert row.locator(".who").evaluate("(cell) => cell.scrollWidth - cell.clientWidth") == 0
+        assert row.locator(".name-cell").evaluate("(cell) => cell.scrollWidth - cell.clientWidth") == 0
         assert row.locator(".acts .button").evaluate_all(OVERFLOWING) == []
     lines = count_lines(page.locator("tr.row").last.locator(".acts > form, .acts > details"))
     assert lines == (2 if width <= 1000 else 1)
-
-
-def test_an_e_mail_address_in_a_list_breaks_before_its_domain_only(app, browse, page):
-    for number, name in enumerate(("Ann", "Katharina-Charlotte"), 1):
-        email = f"{name.lower()}.example@example.com"
-        app.put("users", {"id": number, "first_name": name, "last_name": "Example", "ext": f"100{number}",
-                          "email": email, "cid": "447700900101", "is_root": 1})  # fmt: skip
-    page.set_viewport_size({"width": 768, "height": 900})
-    browse("/account/users")
-    parts = page.locator(".email").evaluate_all(
-        """all => all.flatMap((one) => [...one.childNodes]).filter((part) => part.data).map((part) => {
-          const range = document.createRange();
-          range.selectNodeContents(part);
-          return [part.data, range.getClientRects().length];
-        })"""
-    )
-    assert ["@example.com", 1] in parts
-    assert {count for _, count in parts} == {1}
-    assert page.evaluate(SCROLLING_TABLES) == []
-
-
-def test_a_phone_shows_an_audit_entry_in_three_lines(app, browse, page):
-    audit.record(app.app_db, "ann.example@example.com", "note", "call 7")
-    page.set_viewport_size({"width": 340, "height": 700})
-    browse("/privacy/audit")
-    assert count_lines(page.locator("tbody tr").first.locator("> *")) <= 3

@@ -117,12 +117,7 @@ def list_routed_numbers(section: Section, ddis: Iterable[Mapping[str, Any]]) -> 
 
     They are E.164 digits. None if the collection has no known code, or a number has an unknown code.
     """
-    codes = {
-        code
-        for code, (collection, _) in field_labels.DESTINATION_TYPES.items()
-        if collection == section.collection
-    }
-    records = list(ddis)
+    codes, records = section.destination_codes, list(ddis)
     if not codes or any(str(one.get("target_type")) not in field_labels.DESTINATION_TYPES for one in records):
         return None
     return [str(one["e164"]) for one in records if str(one["target_type"]) in codes and one.get("e164")]

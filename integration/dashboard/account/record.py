@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,7 +24,7 @@ from integration.dashboard.account.form import find_visible
 from integration.dashboard.account.related import list_related
 from integration.dashboard.account.sections import Section
 from integration.dashboard.account.values import DisplayValue, ReferenceNames, ValueFormatter
-from integration.dashboard.site import layout
+from integration.dashboard.site import formats, layout
 from integration.mirror.page_queries import platform_notes
 from integration.mirror.page_queries.platform_notes import PlatformText
 from integration.mirror.query import browse
@@ -199,22 +198,11 @@ def _call_url(resource: Resource, values: Mapping[str, Any]) -> str | None:
 
 
 def _raw_texts(row: sqlite3.Row, include_item_fields: bool) -> list[tuple[str, str]]:
-    """Return (title, JSON as received) with secrets as null.
-
-    JSON is indented unless that would change its values.
-    """
+    """Return (title, indented JSON) with secrets as null."""
     texts = [("List response", row["_doc"])]
     if row["_item"] and include_item_fields:
         texts.append(("Detail response", row["_item"]))
     return [
-        (title, _indent_json(mask_json(text.encode("utf-8", "surrogatepass")).decode()))
+        (title, formats.indent_json(mask_json(text.encode("utf-8", "surrogatepass")).decode()))
         for title, text in texts
     ]
-
-
-def _indent_json(text: str) -> str:
-    try:
-        indented = json.dumps(json.loads(text), indent=2, ensure_ascii=False)
-    except (ValueError, RecursionError):
-        return text
-    return indented if json.dumps(json.loads(indented)) == json.dumps(json.loads(text)) else text

@@ -108,16 +108,10 @@ def _count_related(
 def _number_links(connection: sqlite3.Connection, section: Section, key: int | str) -> Related | None:
     """Return links to the telephone numbers whose target is this record."""
     ddis = SECTIONS["ddis"].resource
-    type_codes = [
-        code
-        for code, (collection, _) in field_labels.DESTINATION_TYPES.items()
-        if collection == section.collection
-    ]
-    if not type_codes:
+    if not section.destination_codes:
         return None
-    record_query = Query(
-        ddis, (Condition("target_id", "eq", key), Condition("target_type", "in", type_codes)), limit=MAX_LINKS
-    )
+    conditions = Condition("target_id", "eq", key), Condition("target_type", "in", section.destination_codes)
+    record_query = Query(ddis, conditions, limit=MAX_LINKS)
     try:
         rows = record_query.fetch_rows(connection)
     except QueryError:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from integration.access.visibility import Visibility
 from integration.catalogue import RESOURCES, get_resource
 from integration.catalogue.collection_titles import get_title
+from integration.catalogue.field_labels import DESTINATION_TYPES
 from integration.catalogue.shapes import Resource
 
 GROUPS = (
@@ -58,6 +59,11 @@ class Section:
     @property
     def path(self) -> str:
         return f"/account/{self.collection}"
+
+    @property
+    def destination_codes(self) -> list[str]:
+        """Codes of this collection as the destination of a number."""
+        return [code for code, (name, _) in DESTINATION_TYPES.items() if name == self.collection]
 
 
 def _build_sections() -> dict[str, Section]:

@@ -191,7 +191,7 @@ def transfer(number: int) -> Response:
         request.form.get("number") or request.form.get("to") or ""
     )
     if not target:
-        return form_responses.respond_refused(WriteResult(400, "Choose a person or enter a number."))
+        return form_responses.refuse(400, "Choose a person or enter a number.")
     talking = [leg for leg in legs if leg.state in CONNECTED_STATES]
     result = (
         _send_patch(talking, {"dst": target}, once=True)
@@ -277,12 +277,7 @@ def dial() -> Response | tuple[str, int]:
         query = {"to": to} if item_id is None else {"to": to, "item": item_id}
         return form_responses.redirect_elsewhere("/dial?" + urlencode(query))
     if phone is None or layout.get_visibility().user_scope not in (None, phone.id):
-        return form_responses.respond_refused(
-            WriteResult(
-                403,
-                "Your account isn’t linked to a phone. Ask an administrator.",
-            )
-        )
+        return form_responses.refuse(403, "Your account isn’t linked to a phone. Ask an administrator.")
     if not to:
         return _respond_failed(WriteResult(400, "Enter a number.", {"to": "Enter a number."}))
     body = {"to": to, "from": str(phone.id)}

@@ -53,6 +53,7 @@ def index(number: int) -> str | Response:
         "call.html",
         **values,
         chart=timeline.build_chart(details, playbacks),
+        phase_labels=timeline.PHASE_LABELS,
         steps=timeline.build_steps(call, details),
         hang_up=timeline.describe_hang_up(call["ended_by"]) if call["ended_by"] else None,
         raw=timeline.raw_records(details)

@@ -21,6 +21,7 @@ from integration.dashboard.system import components
 from integration.exports import jobs
 from integration.exports.jobs import ExportRun
 from integration.mirror.page_queries import reports
+from integration.mirror.page_queries.call_labels import STATE_LABELS
 from integration.mirror.page_queries.reports import Figures
 from integration.workspace import callbacks, text_back
 
@@ -81,7 +82,7 @@ def _list_figures(totals: Figures, earlier: Figures) -> Iterator[tuple[str, Any,
     """Yield (label, figure, that of the period before, filters of its calls, unit)."""
     for label, name, unit, filters in (
         ("Inbound calls", "inbound", "", {"direction": "in"}),
-        ("Answered", "answered", "", {"direction": "in", "outcome": "answered"}),
+        (STATE_LABELS["answered"].text, "answered", "", {"direction": "in", "outcome": "answered"}),
         ("Not answered", "unanswered", "", {"direction": "in", "outcome": "not_talked"}),
         ("Service level", "service_level", "%", {}),
         ("Average wait", "average_wait", "s", {}),

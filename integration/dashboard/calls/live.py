@@ -21,6 +21,7 @@ from integration.dashboard.calls.report_charts import Bar
 from integration.dashboard.site import first_steps, formats, layout
 from integration.dashboard.site.guard import current_person
 from integration.mirror.page_queries import call_detail, history, live, phones
+from integration.mirror.page_queries.call_labels import STATE_LABELS
 from integration.mirror.page_queries.crm_address import build_address_of_call
 from integration.mirror.page_queries.reports import Figures
 from integration.sqlite.transaction import Change
@@ -35,7 +36,8 @@ OUTCOME_PERIOD = timedelta(minutes=15)
 """Time after a call in which its outcome is requested."""
 SLOT_SECONDS, SLOTS = 300, 12
 """Bars of the last hour. The last one is the current five minutes."""
-STATE_ORDER = ("ringing", "dialling", "talking", "on_hold", "idle", "dnd")
+CALL_STATES = ("ringing", "dialling", "talking", "on_hold")
+STATE_ORDER = (*CALL_STATES, "idle", "dnd")
 """Order of the tiles of users."""
 MAX_OPEN_TILES = 16
 """People without a call who are shown at once. More are behind their number."""
@@ -43,11 +45,7 @@ MAX_EARLIER_CALLS = 99
 """Limit for the count of earlier calls of a caller."""
 
 STATE_GROUPS = (
-    ("ringing", "Ringing"),
-    ("dialling", "Dialling"),
-    ("talking", "Talking"),
-    ("on_hold", "On hold"),
-    ("unconfirmed", "Unconfirmed"),
+    *((state, STATE_LABELS[state].text) for state in (*CALL_STATES, "unconfirmed")),
     ("ended", "Just ended"),
 )
 
@@ -187,9 +185,14 @@ def build_figures(
     )
     open_callbacks = layout.count_final_callbacks(context, viewer)
     return [
-        {"key": "ringing", "word": "Ringing", "value": counts.ringing, "link": "#group-ringing"},
-        {"key": "talking", "word": "Talking", "value": counts.talking, "link": "#group-talking"},
-        {"key": "on_hold", "word": "On hold", "value": counts.on_hold, "link": "#group-on_hold"},
+        *(
+            {"key": state, "word": STATE_LABELS[state].text, "value": count, "link": f"#group-{state}"}
+            for state, count in (
+                ("ringing", counts.ringing),
+                ("talking", counts.talking),
+                ("on_hold", counts.on_hold),
+            )
+        ),
         {
             "key": "waiting",
             "word": "Longest wait",

@@ -19,7 +19,6 @@ from integration.dashboard.site import form_responses, formats, layout
 from integration.dashboard.site.guard import audit_action, current_person, requires
 from integration.dashboard.site.person_names import person_name
 from integration.mirror.page_queries import history, live
-from integration.sync.writing.write_through import WriteResult
 from integration.workspace import callbacks
 from integration.workspace.callback_items import CallbackItem
 from integration.workspace.callbacks import ItemAction, ItemChanged
@@ -227,13 +226,13 @@ def assign(number: int) -> Response:
     """
     email, owner = current_person().email, request.form.get("owner", "")
     if owner not in ("me", "") and owner not in _list_agents():
-        return form_responses.respond_refused(WriteResult(400, "Choose a user who can call back."))
+        return form_responses.refuse(400, "Choose a user who can call back.")
     new_owner = email if owner == "me" else owner
     try:
         item = _record_action(number, "assign", new_owner, shown=request.form.get("previous"))
     except ItemChanged as change:
         message = f"{person_name(change.current)} claimed this caller first."
-        return form_responses.respond_refused(WriteResult(409, message))
+        return form_responses.refuse(409, message)
     result = _describe_assignment(new_owner) if new_owner else "released"
     return form_responses.respond_done(f"{formats.party_name(item)} {result}.", _list_url(number))
 
@@ -253,7 +252,7 @@ def note(number: int) -> Response:
         _record_action(number, "note", request.form.get("note", ""), shown=request.form.get("previous"))
     except ItemChanged as change:
         message = f"Not saved: the note is now “{change.current}”. Reload the page, then change it."
-        return form_responses.respond_refused(WriteResult(409, message))
+        return form_responses.refuse(409, message)
     return form_responses.respond_done("Note saved.", _list_url(number))
 
 
@@ -269,9 +268,9 @@ def remind(number: int) -> Response:
         local_time = dict(_list_reminders()).get(entered) or datetime.fromisoformat(entered)
         moment = local_time.replace(tzinfo=formats.display_zone()).astimezone(UTC)
     except (ValueError, OverflowError):
-        return form_responses.respond_refused(WriteResult(400, "Enter a date and a time."))
+        return form_responses.refuse(400, "Enter a date and a time.")
     if moment <= clock.now():
-        return form_responses.respond_refused(WriteResult(400, "Enter a time in the future."))
+        return form_responses.refuse(400, "Enter a time in the future.")
     at = clock.utc_text(moment)
     callbacks.save_reminder(app_context().app_db, current_person().id, item.party, at)
     message = f"Reminder for {formats.party_name(item)} at {formats.at_short(at)}."
@@ -300,10 +299,10 @@ def change_several() -> Response:
     button = request.values.get("do", "")
     action = ACTIONS_OF_BUTTONS.get(button)
     if action is None or not numbers:
-        return form_responses.respond_refused(WriteResult(400, "Select at least one caller."))
+        return form_responses.refuse(400, "Select at least one caller.")
     owner = current_person().email if button == "claim" else request.values.get("owner", "")
     if action == "assign" and owner not in _list_agents():
-        return form_responses.respond_refused(WriteResult(400, "Choose a user who can call back."))
+        return form_responses.refuse(400, "Choose a user who can call back.")
     selected = numbers[:MAX_SEVERAL]
     changed = [number for number in selected if _change_one(number, action, owner)]
     undo = None

@@ -32,7 +32,6 @@ _LINE = re.compile(
 _SENTENCE_END = re.compile(r"(?<=[.!?…])\s+")
 _TIME_NAMES = ("at", "start", "start_time", "begin", "from", "offset", "time")
 _SPEAKER_NAMES = ("speaker", "role", "channel", "name")
-_TEXT_NAMES = ("text", "transcript", "content")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,14 +114,13 @@ def parse_transcript(
     """Return (lines, turns, whether the times are estimated) of a record.
 
     Turns are (start in seconds, tint) of the speakers, empty if their times are unknown. The platform does
-    not document the form of `transcript_speakers` and `metadata`: JSON and lines such as
-    `[0:12] Agent: Hello` are read, anything else is text without speakers.
+    not document the form of `transcript_speakers` and `metadata`: lines such as `[0:12] Agent: Hello` are
+    read, anything else is text without speakers.
     """
     values = dict(record)
     duration = _read_duration(values)
-    spoken = str(values.get("transcript_speakers") or "")
-    lines = (
-        _read_json_lines(spoken) or _read_lines(spoken) or _read_plain(str(values.get("transcript") or ""))
+    lines = _read_lines(str(values.get("transcript_speakers") or "")) or _read_plain(
+        str(values.get("transcript") or "")
     )
     timeline = _read_timeline(values.get("metadata"))
     if timeline and len(timeline) == len(lines) and any(line.at is None for line in lines):
@@ -141,17 +139,6 @@ def parse_transcript(
     if not turns:
         turns = [(at, tints[name.casefold()]) for at, name in timeline if name.casefold() in tints]
     return lines, sorted(turns), is_estimated
-
-
-def _read_json_lines(text: str) -> list[Line]:
-    """Return the lines of a JSON list of objects, otherwise []."""
-    if not text.lstrip().startswith("["):
-        return []
-    return [
-        Line(str(_pick(entry, _TEXT_NAMES)), str(_pick(entry, _SPEAKER_NAMES) or ""), _to_seconds(entry))
-        for entry in _load_objects(text)
-        if _pick(entry, _TEXT_NAMES)
-    ]
 
 
 def _read_lines(text: str) -> list[Line]:
@@ -197,14 +184,6 @@ def _read_timeline(metadata: object) -> list[tuple[float, str]]:
         if seconds is not None:
             turns.append((seconds, str(_pick(entry, _SPEAKER_NAMES) or "")))
     return sorted(turns)
-
-
-def _load_objects(text: str) -> list[dict[str, Any]]:
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return []
-    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
 
 
 def _pick(entry: Mapping[str, Any], names: Iterable[str]) -> Any:

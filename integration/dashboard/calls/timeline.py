@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import orjson
-
 from integration.core import clock
 from integration.dashboard.calls.playback import Playback
 from integration.dashboard.site import formats
 from integration.mirror.page_queries.call_detail import CallDetail
+from integration.mirror.page_queries.call_labels import STATE_LABELS
 
 CHART_WIDTH = 760.0
 LABEL_WIDTH = 176.0
@@ -21,11 +20,17 @@ ROW_HEIGHT = 26
 TICK_SECONDS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400)
 """Possible distances between two marks of the time scale, in seconds."""
 
+PHASE_LABELS = {
+    "ring": STATE_LABELS["ringing"].text,
+    "talk": STATE_LABELS["talking"].text,
+    "held": STATE_LABELS["on_hold"].text,
+}
+"""By kind of bar. The other bars are those of a machine that answered."""
 EVENT_LABELS = {
     "call.initial": "Started",
-    "call.ringing": "Ringing",
+    "call.ringing": STATE_LABELS["ringing"].text,
     "call.connected": "Connected",
-    "call.hold": "On hold",
+    "call.hold": STATE_LABELS["on_hold"].text,
     "call.unhold": "Resumed",
     "call.hangup": "Hung up",
     "call.missed": "Not answered",
@@ -132,7 +137,7 @@ def build_chart(details: CallDetail, playbacks: Sequence[Playback] = ()) -> Char
             segments += _split_talk_and_hold(details.events, leg["leg_id"], connected, finish)
         for kind, start, stop in segments:
             if stop > start:
-                label = {"ring": "Ringing", "talk": "Talking", "held": "On hold"}.get(kind)
+                label = PHASE_LABELS.get(kind)
                 title = f"{label or kind} {formats.duration(stop - start)}"
                 audio = _find_playback(playbacks, leg["leg_id"], start, stop)
                 lane.bars.append(
@@ -173,7 +178,7 @@ def _answering_machine_label(leg: sqlite3.Row) -> str | None:
     if leg["user_id"] is not None or leg["extension"]:
         return None
     if leg["disposition"] == "VM" or leg["voicemails"]:
-        return "Voicemail"
+        return STATE_LABELS["voicemail"].text
     groups = {"queue": "In the queue", "ivr": "In the menu", "ringgroup": "In the group"}
     return groups.get(leg["group_kind"] or "")
 
@@ -277,18 +282,7 @@ def raw_records(details: CallDetail) -> list[tuple[str, list[tuple[str, str]]]]:
         ),
     )
     return [
-        (heading, [(title, indent_json(doc)) for title, doc in records])
+        (heading, [(title, formats.indent_json(doc)) for title, doc in records])
         for heading, records in kinds
         if records
     ]
-
-
-def indent_json(doc: str) -> str:
-    """Indent JSON.
-
-    Text that orjson cannot read or write, such as numbers beyond 64 bits, stays unchanged.
-    """
-    try:
-        return orjson.dumps(orjson.loads(doc), option=orjson.OPT_INDENT_2).decode()
-    except (orjson.JSONDecodeError, orjson.JSONEncodeError):
-        return doc

@@ -35,7 +35,7 @@ blueprint = Blueprint("wall", __name__)
 TILES = {
     "waiting": "Waiting",
     "wait": "Longest wait",
-    "talking": "Talking",
+    "talking": STATE_LABELS["talking"].text,
     "callbacks": "To call back",
     "level": "Service level",
     "calls": "Calls today",

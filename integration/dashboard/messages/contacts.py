@@ -156,9 +156,7 @@ def change(number: int) -> Response | tuple[str, int]:
 def delete(number: int) -> Response:
     contact, _ = _load_contact(number)
     if not confirmation.is_name_typed(contact["name"]):
-        return form_responses.respond_refused(
-            WriteResult(400, f"Not deleted: type “{contact['name']}” to confirm.")
-        )
+        return form_responses.refuse(400, f"Not deleted: type “{contact['name']}” to confirm.")
     result = form_responses.send_write("DELETE", f"/contacts/{number}")
     if not result.is_done:
         return form_responses.respond_refused(result)

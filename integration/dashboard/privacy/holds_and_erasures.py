@@ -8,7 +8,7 @@ from flask import Blueprint, Response, request
 
 from integration.context import app_context
 from integration.core.errors import DomainError
-from integration.dashboard.privacy.number_reports import current_reports, start_search
+from integration.dashboard.privacy.number_reports import find_report, start_search
 from integration.dashboard.privacy.numbers import parse_number
 from integration.dashboard.site import formats, layout
 from integration.dashboard.site.after_redirect import redirect_to
@@ -76,7 +76,7 @@ def _run(command: Any, kind: str, what: str, **arguments: str) -> None:
     context, person = app_context(), current_person()
     actor = {"who": person.email, "address": request.remote_addr or ""}
     command(context, {"kind": kind, "what": what, **actor, **arguments}, NO_PROGRESS)
-    report = current_reports().find(person.id)
+    report = find_report(person)
     if report is not None:
         start_search(context, person, report.e164)
 

@@ -6,13 +6,19 @@ from collections.abc import Callable
 from functools import partial
 from typing import IO, Any
 
-from flask import Blueprint, Response, make_response, redirect, request
+from flask import Blueprint, Response, make_response, request
 
 from integration.access.export_caller import owner_name
 from integration.context import app_context
 from integration.core.errors import DomainError
-from integration.dashboard.privacy.number_reports import current_reports, find_search, start_search
+from integration.dashboard.privacy.number_reports import (
+    current_reports,
+    find_report,
+    find_search,
+    start_search,
+)
 from integration.dashboard.site import formats, layout
+from integration.dashboard.site.after_redirect import redirect_to
 from integration.dashboard.site.background_jobs import ProgressCallback, current_jobs, make_progress
 from integration.dashboard.site.confirmation import requires_confirmation
 from integration.dashboard.site.guard import audit_action, current_person, requires
@@ -45,14 +51,14 @@ def find() -> Response:
     if not start_search(app_context(), current_person(), e164):
         message = "Another number is still being searched for. Try again when its report is here."
         return _refuse(message, 409, entered=request.form["number"][:40])
-    return _redirect_home()
+    return redirect_to("/privacy")
 
 
 @blueprint.post("/clear")
 @requires("admin")
 def clear() -> Response:
-    current_reports().drop(current_person().id)
-    return _redirect_home()
+    current_reports().pop(current_person().id, None)
+    return redirect_to("/privacy")
 
 
 @blueprint.post("/erase")
@@ -64,7 +70,7 @@ def start_erasure() -> Response:
     The user enters the number once more.
     """
     context, person, reports = app_context(), current_person(), current_reports()
-    report = reports.find(person.id)
+    report = find_report(person)
     if report is None:
         return _refuse("Search for the number first.")
     if context.phone_numbers.to_e164(request.form.get("number", "")) != report.e164:
@@ -74,7 +80,9 @@ def start_erasure() -> Response:
 
     def work(report_progress: ProgressCallback) -> str:
         result = erase.erase(context, arguments, make_progress(report_progress))
-        reports.drop_number(arguments["number"])
+        for person_id, shown in list(reports.items()):
+            if shown.e164 == arguments["number"]:
+                reports.pop(person_id, None)
         state = "incomplete, erase the number again" if result["left"] else "complete"
         count = sum(result["removed"].values())
         return f"Erasure {result['erasure']} is {state}: {count:,} records, files and log entries erased."
@@ -82,7 +90,7 @@ def start_erasure() -> Response:
     # The audit log gets its entries from the erasure itself.
     if current_jobs().start(ERASURE_JOB, person.email, work, lambda _: None) is None:
         return _refuse("Another erasure is running. Wait until it is complete.", 409)
-    return _redirect_home()
+    return redirect_to("/privacy")
 
 
 @blueprint.post("/file")
@@ -93,7 +101,7 @@ def start_erasure() -> Response:
 def start_file() -> Response:
     """Start a download with all data of the report's number."""
     context, person = app_context(), current_person()
-    report = current_reports().find(person.id)
+    report = find_report(person)
     if report is None:
         return _refuse("Search for the number first.")
     write = partial(_write_file, context.settings, report.e164, shows_others="hide" not in request.form)
@@ -110,7 +118,7 @@ def start_file() -> Response:
     except DomainError as refusal:
         return _refuse(str(refusal), 429)
     audit_action("export requested", "data of a number")
-    return make_response(redirect("/exports", 303))
+    return redirect_to("/exports")
 
 
 def _write_file(
@@ -133,7 +141,7 @@ def parse_number(text: str) -> str:
 
 def _render_page(**values: Any) -> Response:
     context, person = app_context(), current_person()
-    report, search = current_reports().find(person.id), find_search(person)
+    report, search = find_report(person), find_search(person)
     erasure = current_jobs().last_by_name.get(ERASURE_JOB)
     with context.app_db.read() as connection:
         held_numbers = {hold.what for hold in holds.list_all(connection) if hold.kind == "number"}
@@ -158,7 +166,3 @@ def _refuse(message: str, status: int = 400, **values: Any) -> Response:
     response = _render_page(refused=message, **values)
     response.status_code = status
     return response
-
-
-def _redirect_home() -> Response:
-    return make_response(redirect("/privacy", 303))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from flask import Blueprint, Response, abort, make_response, redirect, render_template, request
+from flask import Blueprint, Response, abort, render_template, request
 
 from integration.access import passwords, people, sessions
 from integration.access.login import devices, second_factor
 from integration.context import app_context
 from integration.core.errors import DomainError
-from integration.dashboard.site import after_redirect, layout, start_pages
+from integration.dashboard.site import after_redirect, layout, tabs
 from integration.dashboard.site.after_redirect import redirect_to
 from integration.dashboard.site.confirmation import check_password, requires_confirmation
 from integration.dashboard.site.guard import audit_action, current_person, current_session
@@ -38,7 +38,7 @@ def show_refusal(refusal: DomainError) -> tuple[str, int]:
 @blueprint.post("/start-page")
 def save_start_page() -> Response | tuple[str, int]:
     person, path = current_person(), request.form.get("start_page", "")
-    if path not in start_pages.list_start_pages(person):
+    if path not in {tab.path for tab in tabs.list_tabs(person)}:
         return _render_page(refused="You don’t have access to this page. Choose another one."), 400
     person_settings.save(app_context().app_db, person.id, "start page", path)
     return redirect_to(PATH, "Saved.")
@@ -65,7 +65,7 @@ def change_password() -> Response | tuple[str, int]:
         return _render_page(refused=str(overloaded)), 503
     people.set_password(app_db, person.email, new_hash)
     audit_action("password changed", person.email)
-    response = make_response(redirect(PATH, 303))
+    response = redirect_to(PATH)
     token = put_session(response, person, "login", has_factor=_has_factor(person.id), notifies=False)
     message = "Password changed. All other browsers are logged out."
     after_redirect.put_message(PATH, message, token=token)
@@ -95,7 +95,7 @@ def replace_recovery_codes() -> Response:
 def show_recovery_codes() -> str | Response:
     """Show new recovery codes once."""
     values = after_redirect.take()
-    return render_template("recovery_codes.html", **values) if values else make_response(redirect(PATH))
+    return render_template("recovery_codes.html", **values) if values else redirect_to(PATH)
 
 
 @blueprint.post("/sessions/<int:number>/end")
@@ -134,8 +134,7 @@ def _render_page(**values: Any) -> str:
         entered_name=entered_name,
         own_phone=own_phone,
         shortest=passwords.MIN_LENGTH,
-        start_pages=start_pages.list_start_pages(person),
-        start_page=start_pages.find_start_page(person),
+        start_page=tabs.find_start_page(person),
         **values,
     )
 

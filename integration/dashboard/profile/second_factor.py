@@ -5,7 +5,7 @@ from __future__ import annotations
 from urllib.parse import urlencode
 
 import segno
-from flask import Blueprint, Response, make_response, redirect, render_template, request
+from flask import Blueprint, Response, make_response, render_template, request
 
 from integration.access import audit, login_throttle, sessions
 from integration.access.login import mail_queue, second_factor
@@ -15,6 +15,7 @@ from integration.context import app_context
 from integration.core.errors import DomainError
 from integration.dashboard.profile.own_login import CODES_PATH
 from integration.dashboard.site import after_redirect, guard
+from integration.dashboard.site.after_redirect import redirect_to
 from integration.dashboard.site.confirmation import requires_confirmation
 from integration.dashboard.site.login_start import (
     describe_client,
@@ -34,7 +35,7 @@ GROUP_LENGTH = 4
 @blueprint.get("/code")
 def show_code_form() -> Response:
     if guard.current_session()[0].state != "code":
-        return _redirect(_get_target())
+        return redirect_to(_get_target())
     return _code_page()
 
 
@@ -42,7 +43,7 @@ def show_code_form() -> Response:
 def check_code() -> Response:
     session, person = guard.current_session()
     if session.state != "code":
-        return _redirect(_get_target())
+        return redirect_to(_get_target())
     app_db, address = app_context().app_db, request.remote_addr or ""
     try:
         attempt = login_throttle.begin_attempt(
@@ -69,7 +70,7 @@ def show_setup() -> Response:
     session, person = guard.current_session()
     with app_context().app_db.read() as connection:
         if second_factor.has_factor(connection, person.id):
-            return _redirect("/profile" if session.state == "complete" else "/login/code")
+            return redirect_to("/profile" if session.state == "complete" else "/login/code")
     return _setup_page(person)
 
 
@@ -81,7 +82,7 @@ def start_setup() -> Response:
         second_factor.start_setup(app_context().app_db, person.id)
     except DomainError as refusal:
         return guard.refuse(400, str(refusal))
-    return _redirect("/login/second-factor?" + urlencode({"next": _get_target()}))
+    return redirect_to("/login/second-factor?" + urlencode({"next": _get_target()}))
 
 
 @blueprint.post("/second-factor")
@@ -90,7 +91,7 @@ def finish_setup() -> Response:
     session, person = guard.current_session()
     app_db = app_context().app_db
     if session.state == "code":
-        return _redirect("/login/code")
+        return redirect_to("/login/code")
     recovery_codes = second_factor.enable(app_db, person.id, request.form.get("code", ""))
     if recovery_codes is None:
         return _setup_page(
@@ -102,7 +103,7 @@ def finish_setup() -> Response:
     app_db.write(lambda tx: mail_queue.add_notice(tx, person.id, "second factor added", client_text))
     # Other browsers have not entered a code.
     sessions.revoke_all(app_db, person.id)
-    response = _redirect(CODES_PATH)
+    response = redirect_to(CODES_PATH)
     token = put_session(response, person, "second factor added", has_factor=True, notifies=False)
     after_redirect.put(CODES_PATH, token=token, codes=recovery_codes, target=_get_target("/profile"))
     return response
@@ -138,7 +139,3 @@ def _draw_qr_code(uri: str) -> str:
 def _get_target(default: str = "/") -> str:
     target = guard.to_local_path(request.values.get("next"))
     return default if target == "/" else target
-
-
-def _redirect(target: str) -> Response:
-    return make_response(redirect(target, 303))

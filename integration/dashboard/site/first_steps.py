@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from flask import Blueprint, Response, redirect
+from flask import Blueprint, Response
 
 from integration.access import people
 from integration.access.people import Person
 from integration.access.rights import has
 from integration.context import AppContext, app_context
 from integration.dashboard.site import layout
+from integration.dashboard.site.after_redirect import redirect_to
 from integration.dashboard.site.guard import current_person, requires
 from integration.maintenance import backup
 from integration.mirror.sync_state import collection_state
@@ -65,7 +66,7 @@ def list_steps(context: AppContext, person: Person) -> list[Step]:
 @requires("admin")
 def dismiss() -> Response:
     person_settings.save(app_context().app_db, current_person().id, "first steps", "dismissed")
-    return redirect("/live", 303)  # type: ignore[return-value]
+    return redirect_to("/live")
 
 
 def _has_backup(context: AppContext) -> bool:

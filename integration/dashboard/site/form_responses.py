@@ -81,6 +81,10 @@ def respond_refused(result: WriteResult) -> Response:
     return error_pages.render_error(status, result.message, "Not saved" if result.status else "No response")
 
 
+def refuse(status: int, message: str) -> Response:
+    return respond_refused(WriteResult(status, message))
+
+
 def redirect_elsewhere(url: str) -> Response:
     """Send the user to another page that needs an input first."""
     return jsonify({"location": url}) if is_script_request() else redirect(url, 303)

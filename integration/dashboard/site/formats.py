@@ -7,6 +7,7 @@ that zone as received.
 
 from __future__ import annotations
 
+import json
 import re
 import sqlite3
 from collections.abc import Callable, Iterable
@@ -65,11 +66,6 @@ def today() -> date:
 def unix(timestamp: str | None) -> int | None:
     moment = clock.parse_utc(timestamp)
     return None if moment is None else int(moment.timestamp())
-
-
-def utc_text(seconds: float) -> str:
-    """Convert Unix seconds to UTC text."""
-    return clock.utc_text(seconds)
 
 
 def iso(timestamp: str | None) -> str:
@@ -282,6 +278,14 @@ def shorten(text: str, length: int) -> str:
     return text if len(text) <= length else text[:length].rpartition(" ")[0] + " …"
 
 
+def indent_json(text: str) -> str:
+    """Return JSON with indents. Text that cannot be read stays unchanged."""
+    try:
+        return json.dumps(json.loads(text), indent=2, ensure_ascii=False)
+    except (ValueError, RecursionError):
+        return text
+
+
 def state_key(call: sqlite3.Row) -> str:
     """Return the key of a call in STATE_LABELS.
 
@@ -332,8 +336,8 @@ def has_long_word(text: str) -> bool:
 FILTERS: tuple[Callable[..., Any], ...] = (
     ago, at_full, at_second, at_short, at_time, collection_title, contact_number, day_of, destination,
     duration, far_end_name, format_age, has_long_word, international, iso, money, national, seconds_since,
-    short_day, size, state_key, state_limits, tel, thousands, threshold_colour, unix, utc_text, is_withheld,
-    clean_name,
+    short_day, size, state_key, state_limits, tel, thousands, threshold_colour, unix, clock.utc_text,
+    is_withheld, clean_name,
 )  # fmt: skip
 
 

@@ -27,6 +27,7 @@ from integration.dashboard.site import after_redirect, formats
 from integration.dashboard.site.guard import can_open, current_person, describe_viewer
 from integration.dashboard.site.help_links import find_help_page
 from integration.dashboard.site.news import list_notifications
+from integration.dashboard.site.tabs import list_tabs
 from integration.mirror.calls import backlog
 from integration.mirror.page_queries import faxes, live, media_lists, messages
 from integration.mirror.sync_state import collection_state
@@ -53,22 +54,6 @@ _LINK = re.compile(r'<a\b[^>]*?\bhref="([^"]*)"[^>]*>(.*?)</a>', re.DOTALL)
 
 MAX_NOTICES = 3
 """Alert rules shown on every page if they have alerts. A link replaces further rules."""
-
-
-@dataclass(frozen=True, slots=True)
-class Tab:
-    """Entry of the rail.
-
-    `key` opens it after `g` on the keyboard; `badge` is the CSS class of its count.
-    """
-
-    page: str
-    path: str
-    label: str
-    icon: str
-    key: str
-    badge: str = ""
-    count: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,34 +200,6 @@ def find_call_back(connection: sqlite3.Connection, finding: Finding) -> Callback
     return callbacks.find_item(connection, int(finding.key)) if "/missed#" in finding.href else None
 
 
-def build_tabs(
-    counts: live.LiveCallCounts, missed: int, unread: int, unplayed: int, has_trouble: bool
-) -> list[Tab]:
-    person = current_person()
-    is_supervisor, can_listen = has(person, "supervisor"), has(person, "recordings")
-    reports_tab = Tab("reports", "/reports", "Reports", "reports", "r")
-    exports_tab = Tab("exports", "/exports", "Exports", "download", "x")
-    if person.role == EXPORTS_ONLY:
-        return [*([exports_tab] if has(person, "export") else []), reports_tab]
-    return [
-        Tab("live", "/", "Live", "live", "l", "live", counts.total),
-        Tab("missed", "/missed", "Missed", "missed", "m", "alarm", missed),
-        Tab("calls", "/calls", "Calls", "calls", "c"),
-        Tab("messages", "/messages", "Messages", "messages", "s", "live", unread),
-        *(
-            [Tab("voicemail", "/voicemail", "Voicemail", "voicemail", "v", "live", unplayed)]
-            if can_listen
-            else []
-        ),
-        Tab("contacts", "/contacts", "Contacts", "contacts", "o"),
-        Tab("account", "/account", "Account", "account", "a"),
-        *([reports_tab] if is_supervisor else []),
-        *([exports_tab] if has(person, "export") else []),
-        *([Tab("privacy", "/privacy", "Privacy", "privacy", "p")] if has(person, "admin") else []),
-        Tab("system", "/system", "System", "system", "y", "alarm" if has_trouble else "", int(has_trouble)),
-    ]
-
-
 def build_layout(person: Person) -> dict[str, Any]:
     context = app_context()
     with context.mirror_db.read() as connection:
@@ -253,18 +210,17 @@ def build_layout(person: Person) -> dict[str, Any]:
         "zone": context.settings.dashboard.timezone.replace("_", " "),
         "now": int(clock.unix() * 1000),
         "help": find_help_page(request.path),
+        "tabs": list_tabs(person),
         "message": after_redirect.take_message(),
         "age": data_age,
     }
     if person.role == EXPORTS_ONLY:
         # No counts, alerts or stream.
-        counts = live.LiveCallCounts()
-        tabs = build_tabs(counts, 0, 0, 0, has_trouble=False)
         return {
             **common,
             "notices": [],
-            "tabs": tabs,
-            "counts": counts,
+            "tab_counts": {},
+            "ringing": 0,
             "news": 0,
             "change": "",
             "away": None,
@@ -286,14 +242,14 @@ def build_layout(person: Person) -> dict[str, Any]:
     return {
         **common,
         "notices": list_notices(context, user_scope),
-        "tabs": build_tabs(
-            counts,
-            count_final_callbacks(context, viewer) or 0,
-            len(find_unread_threads(context, person)) if has_messages else 0,
-            unplayed,
-            context.health.report()["status"] != "ok",
-        ),
-        "counts": counts,
+        "tab_counts": {
+            "live": counts.total,
+            "missed": count_final_callbacks(context, viewer) or 0,
+            "messages": len(find_unread_threads(context, person)) if has_messages else 0,
+            "voicemail": unplayed,
+            **({"system": "!"} if context.health.report()["status"] != "ok" else {}),
+        },
+        "ringing": counts.ringing,
         "news": sum(entry.is_new for entry in list_notifications(context, person, viewer)),
         "change": change_number,
         "away": unreachable_at,

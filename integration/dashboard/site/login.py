@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flask import Blueprint, Response, abort, g, make_response, redirect, render_template, request
+from flask import Blueprint, Response, abort, g, make_response, render_template, request
 
 from integration.access import audit, browser, login_throttle, passwords, people, sessions, setup_links
 from integration.access.login import mail_queue
@@ -10,6 +10,7 @@ from integration.access.login_throttle import TooManyAttempts
 from integration.context import app_context
 from integration.core.errors import DomainError
 from integration.dashboard.site import guard
+from integration.dashboard.site.after_redirect import redirect_to
 from integration.dashboard.site.login_start import find_device_id, list_user_texts, send_mails, start_login
 from integration.outbound import mail_server
 from integration.settings.demo_marker import EMAIL, is_demo
@@ -24,7 +25,7 @@ def make_blueprint(app_db: Database) -> Blueprint:
     def show_login() -> Response:
         target = guard.to_local_path(request.args.get("next"))
         if g.get("person") is not None:
-            return make_response(redirect(target))
+            return redirect_to(target)
         token = browser.browser_token(request)
         reason = sessions.explain_end(app_db, token) if token else ""
         is_ended = reason or "ended" in request.args
@@ -75,14 +76,14 @@ def make_blueprint(app_db: Database) -> Blueprint:
         # The account is looked up later, by the job that sends: this response takes the same time for all.
         mail_queue.request_reset(app_db, email)
         send_mails()
-        return make_response(redirect("/login/reset?sent=1", 303))
+        return redirect_to("/login/reset?sent=1")
 
     @blueprint.post("/logout")
     def log_out() -> Response:
         token = browser.browser_token(request)
         if token is not None:
             sessions.end(app_db, token)
-        response = make_response(redirect("/login", 303))
+        response = redirect_to("/login")
         browser.drop_cookie(response)
         return response
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import urlencode
 
-from flask import Response, make_response, redirect, request
+from flask import Response, request
 
 from integration.access import audit, browser, sessions
 from integration.access.login import devices, mail_queue, mailer, second_factor
@@ -12,7 +12,8 @@ from integration.access.people import Person
 from integration.context import app_context
 from integration.core import tokens
 from integration.dashboard.site import formats
-from integration.dashboard.site.start_pages import find_start_page
+from integration.dashboard.site.after_redirect import redirect_to
+from integration.dashboard.site.tabs import find_start_page
 from integration.mirror.page_queries import history
 from integration.sqlite.transaction import Transaction
 
@@ -35,7 +36,7 @@ def start_login(person: Person, target: str, action: str) -> Response:
         replaced_token=browser.browser_token(request),
     )
     audit.record(app_db, person.email, action, result="code required", address=request.remote_addr or "")
-    response = make_response(redirect("/login/code?" + urlencode({"next": target}), 303))
+    response = redirect_to("/login/code?" + urlencode({"next": target}))
     browser.put_cookie(response, token, logged_in=True)
     return response
 
@@ -45,7 +46,7 @@ def start_session(person: Person, target: str, action: str, *, has_factor: bool 
 
     `has_factor`: the user has just entered the code.
     """
-    response = make_response(redirect(find_start_page(person) if target == "/" else target, 303))
+    response = redirect_to(find_start_page(person) if target == "/" else target)
     put_session(response, person, action, has_factor=has_factor)
     return response
 

@@ -47,9 +47,7 @@ def list_notifications(context: AppContext, person: Person, viewer: Visibility) 
     found: list[tuple[str, str, str, str, str, str]] = []
     with context.app_db.read() as app_connection, context.mirror_db.read() as mirror_connection:
         looked_at = person_settings.load(app_connection, person.id, "notifications seen") or person.created_at
-        phone = phones.find_phone(mirror_connection, person.platform_user_id) or phones.find_phone_by_email(
-            mirror_connection, person.email
-        )
+        phone = phones.find_own_phone(mirror_connection, person.platform_user_id, person.email)
         if phone is not None and has(person, "recordings"):
             found += [
                 (row["at"], "voicemail", f"Voicemail from {_name_caller(row)}",

@@ -22,10 +22,10 @@ from integration.core.phone_numbers import get_calling_code
 from integration.dashboard.site import formats, layout
 from integration.dashboard.site.guard import current_person
 from integration.dashboard.site.person_names import person_name
+from integration.dashboard.site.tabs import list_tabs
 from integration.mirror.page_queries import contacts, faxes, history, messages, search_index
 from integration.mirror.page_queries.call_labels import STATE_LABELS
 from integration.mirror.page_queries.history import CallFilter
-from integration.mirror.page_queries.live import LiveCallCounts
 from integration.mirror.page_queries.search_index import SearchTerms, fold
 from integration.mirror.query import text_search
 from integration.mirror.query.filters import Search
@@ -172,8 +172,7 @@ def _list_number_actions(number: str | None) -> Iterator[Result]:
 
 def _find_pages(text: str) -> Iterator[Result]:
     words = fold(text).split()
-    tabs = layout.build_tabs(LiveCallCounts(), 0, 0, 0, has_trouble=False)
-    pages = [(tab.label, tab.path, tab.icon) for tab in tabs]
+    pages = [(tab.label, tab.path, tab.icon) for tab in list_tabs(current_person())]
     pages += [page[:3] for page in PAGES if has(current_person(), page[3])]
     for label, path, icon in pages:
         label_words = fold(label).replace(",", "").split()

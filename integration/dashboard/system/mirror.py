@@ -10,9 +10,10 @@ from integration.catalogue.shapes import Resource
 from integration.context import app_context
 from integration.core.errors import SwitchroomError
 from integration.dashboard.site import layout
+from integration.dashboard.site.after_redirect import redirect_to
 from integration.dashboard.site.background_jobs import ProgressCallback, make_progress
 from integration.dashboard.site.guard import requires
-from integration.dashboard.system.work import redirect_to_section, start_job
+from integration.dashboard.system.work import start_job
 from integration.mirror.sync_state import completeness
 from integration.sync import commands
 from integration.sync.plan import PLAN
@@ -56,7 +57,7 @@ def verify_completeness() -> Response:
         return summary
 
     start_job("prove", "completeness checked", work)
-    return redirect_to_section("coverage")
+    return redirect_to("/system#coverage")
 
 
 @blueprint.post("/deletions/accept")
@@ -75,7 +76,7 @@ def accept_deletions() -> Response:
         return f"{get_title(target)}: {result['gone']:,} marked as deleted."
 
     start_job("deletions", f"deletions in {target.collection} accepted", work)
-    return redirect_to_section("deletions")
+    return redirect_to("/system#deletions")
 
 
 @blueprint.post("/deletions/undo")
@@ -96,7 +97,7 @@ def undo_deletions() -> Response:
         return f"{get_title(target)}: {outcome}."
 
     start_job("deletions", f"deletions in {target.collection} undone", work)
-    return redirect_to_section("deletions")
+    return redirect_to("/system#deletions")
 
 
 def _require_mirrored(name: str) -> Resource:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from flask import Blueprint, Response, abort, make_response, redirect, request
+from flask import Blueprint, Response, abort, make_response, request
 
 from integration.access import audit
 from integration.context import AppContext, app_context
 from integration.core.errors import SwitchroomError
 from integration.core.ids import parse_id
 from integration.dashboard.site import layout
+from integration.dashboard.site.after_redirect import redirect_to
 from integration.dashboard.site.background_jobs import Job, ProgressCallback, current_jobs, make_progress
 from integration.dashboard.site.guard import current_person, requires
 from integration.inbox import replay as webhook_replay
@@ -21,10 +22,6 @@ blueprint = Blueprint("system_work", __name__, url_prefix="/system")
 
 WRITE_LOG_PAGE_SIZE = 100
 MAX_BACKUPS_SHOWN = 30
-
-
-def redirect_to_section(anchor: str) -> Response:
-    return redirect(f"/system#{anchor}", 303)  # type: ignore[return-value]
 
 
 def start_job(name: str, action: str, work: Any) -> None:
@@ -53,7 +50,7 @@ def replay() -> Response:
         return f"{result['applied']} applied, {result['failed']} failed again"
 
     start_job("replay", "failed webhooks replayed", work)
-    return redirect_to_section("webhooks")
+    return redirect_to("/system#webhooks")
 
 
 @blueprint.post("/backup")
@@ -75,7 +72,7 @@ def back_up() -> Response:
         )
 
     start_job("backup", "backup", work)
-    return redirect_to_section("backups")
+    return redirect_to("/system#backups")
 
 
 def list_backups(context: AppContext) -> tuple[list[dict[str, Any]], str]:

@@ -15,8 +15,7 @@ from integration.workspace import notes
 from tests.support.application import running_app
 from tests.support.applications.shared_app import module_app  # noqa: F401
 from tests.support.page_text import call_ids, text
-from tests.support.people import ALICE, CALLER, CAROL, DAVE, Member
-from tests.support.records import list_writes
+from tests.support.people import ALICE, CAROL, DAVE, Member
 
 NOW = datetime(2026, 11, 23, 14, 3, 30, tzinfo=UTC).timestamp()
 ANN = Member("ann@example.com", "agent", platform_user_id=1)
@@ -67,7 +66,7 @@ def test_users_are_tiles_with_initials_in_the_order_of_their_states(app, users):
     assert re.findall(r'data-call="7" data-group="(\w+)"', page) == ["dialling"]
     assert "Ann Example 1001 Dialling 0:10" in text(response)
     tiles = page[page.index('class="people tiles"') :]
-    found = re.findall(r'<span class="face (\w+)" aria-hidden="true">(.*?)</span><span[^>]*>(\w+)', tiles)
+    found = re.findall(r'<span class="face (\w+)" aria-hidden="true">(.*?)</span>\s*<span[^>]*>(\w+)', tiles)
     assert found == [
         ("ringing", "B", "Bea"),
         ("dialling", "AE", "Ann"),
@@ -137,7 +136,7 @@ def test_a_ringing_call_names_the_users_who_can_answer_it(app, users):
     app.event("call.ringing", 42, ago(5), state="RINGING", dst_id="2", root_call_id=41)
     app.event("call.ringing", 51, ago(5), state="RINGING", dst_id="2", src="447700900222", root_call_id=51)
     page = app.log_in(ANN).get("/").text
-    answer = r'data-rings="([\d ]+)" hidden><form class="inline" method="post" action="/calls/(\d+)/answer"'
+    answer = r'data-rings="([\d ]+)" hidden>\s*<form class="inline" method="post" action="/calls/(\d+)/answer'
     assert re.findall(answer, page) == [("1 2", "41"), ("2", "51")]
     assert 'data-phone="1"' in page
     # A viewer controls no call.
@@ -209,7 +208,7 @@ def test_the_report_counts_calls_by_label_and_opens_them(app):
     app.call(5, "2026-11-10 10:00:00")
     client = app.log_in(ALICE)
     page = client.get("/reports/labels?from=2026-11-20&to=2026-11-20")
-    rows = re.findall(r'<tr><th scope="row" class="nowrap">(.*?)</th>(.*?)</tr>', page.text)
+    rows = re.findall(r'<tr><th scope="row" class="nowrap">(.*?)</th>(.*?)</tr>', page.text, re.DOTALL)
     found = {
         unescape(name): [
             (int(count), call_ids(client.get(unescape(url))))
@@ -223,24 +222,3 @@ def test_the_report_counts_calls_by_label_and_opens_them(app):
         "Complaint": [(1, [3]), (1, [3])],
         "VIP & more": [(1, [2]), (1, [2])],
     }
-
-
-def test_an_unknown_caller_becomes_a_contact_in_the_drawer(app):
-    app.call(5, ago(60))
-    app.platform.respond("POST /contacts", {"data": {"id": 8, "first_name": "Greta", "mobile": CALLER}}, 201)
-    client = app.log_in(CAROL)
-    drawer = client.get("/calls/5/beside").text
-    form = drawer[drawer.index('action="/contacts"') :]
-    assert re.findall(r'name="(tel|first_name|last_name|company)"', form) == [
-        "tel",
-        "first_name",
-        "last_name",
-        "company",
-    ]
-    fields = {"tel": f"+{CALLER}", "first_name": "Greta", "last_name": "", "company": "", "once": "1"}
-    assert json_in(client.post("/contacts", headers=SCRIPT, **fields))["message"] == "Contact added."
-    assert json.loads(list_writes(app.app_db)[-1]["body"]) == {"tel": CALLER, "first_name": "Greta"}
-    drawer = client.get("/calls/5/beside").text
-    assert "<dt>Name</dt><dd>Greta</dd>" in drawer
-    assert 'action="/contacts"' not in drawer
-    assert 'action="/contacts"' not in app.log_in(DAVE).get("/calls/5/beside").text

@@ -59,14 +59,6 @@ def sound(seconds: int) -> bytes:
             },
             [(0, "Agent", "Hello."), (7.5, "Caller", "Hi.")],
         ),
-        # JSON.
-        (
-            {
-                "transcript_speakers": '[{"speaker": "A", "start": "0:04", "text": "Hello."},'
-                ' {"speaker": "B", "start": 9, "text": "Hi."}, {"start": 10}, 7]'
-            },
-            [(4, "A", "Hello."), (9, "B", "Hi.")],
-        ),
         # A text without speakers is divided into sentences. Their times follow from their lengths: 6 of 24
         # letters are a quarter of 20 s.
         (
@@ -75,7 +67,6 @@ def sound(seconds: int) -> bytes:
         ),
         ({"transcript": "Hello.", "duration": None}, [(None, "", "Hello.")]),
         # Nothing that can be read.
-        ({"transcript_speakers": "[" * 5000, "transcript": None}, [(0, "", "[" * 5000)]),
         ({"metadata": '{"timeline": 7}'}, []),
     ],
 )

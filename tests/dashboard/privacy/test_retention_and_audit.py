@@ -77,7 +77,7 @@ def log(shared_app):
 
 def rows(page) -> list[tuple[str, str]]:
     """(address or key, action) of each entry on the page. The name of a user has the address as title."""
-    pattern = r'<th scope="row" class="who"><span[^>]* title="([^"]*)">.*?</th><td class="place">([^<]*)</td>'
+    pattern = r'class="name-cell"><span[^>]* title="([^"]*)">.*?</th><td class="secondary-cell">([^<]*)</td>'
     return re.findall(pattern, page.text)
 
 

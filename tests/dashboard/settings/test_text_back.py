@@ -137,7 +137,9 @@ def test_a_dry_run_lists_the_last_seven_days_with_the_reason_for_each_caller(fil
     browser = app.log_in()
     page = text(browser.post(PATH, **{**FORM, "while": "always", "text": "Sorry!"}))
     rows = re.findall(
-        r'<tr><th scope="row" class="nowrap"><a href="/calls/(\d)">.*?</a>(.*?)</tr>', browser.get(PATH).text
+        r'<tr><th scope="row" class="nowrap"><a href="/calls/(\d)">.*?</a>(.*?)</tr>',
+        browser.get(PATH).text,
+        re.DOTALL,
     )
     found = {number: " ".join(re.sub("<[^>]+>", " ", cells).split()) for number, cells in rows}
     assert found.keys() == set("234567")
