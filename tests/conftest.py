@@ -156,16 +156,7 @@ def certificates(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def history_cdrs():
-    """CDRs of the platform of `installation`.
-
-    The product downloads a recording for each third of them.
-    """
-    return 60
-
-
-@pytest.fixture(scope="module")
-def installation(tmp_path_factory, history_cdrs):
+def installation(tmp_path_factory):
     """Product and simulator, shared by the tests of a file.
 
     Each test uses calls of its own. Kept for the session, the processes would use 3 % of a core, because they
@@ -174,7 +165,7 @@ def installation(tmp_path_factory, history_cdrs):
     data_dir = tmp_path_factory.mktemp("installation") / "data"
     with run_installation(
         data_dir,
-        *("--seed", "7", "--cdrs", str(history_cdrs), "--no-traffic"),
+        *("--seed", "7", "--cdrs", "60", "--no-traffic"),
         dashboard__country="GB",
         dashboard__timezone="Europe/London",
         sync__recent_interval="2",

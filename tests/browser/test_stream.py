@@ -158,22 +158,6 @@ def test_a_page_repeats_a_failed_refresh(browse, app, page, problems):
     assert "503" in problems.pop()
 
 
-def test_after_a_network_failure_the_page_shows_calls_received_during_it(
-    browse, app, page, problems, cut_streams
-):
-    browse("/")
-    ring(app, 41)
-    expect(page.locator("#call-41")).to_be_visible()
-    page.route("**/live/stream**", lambda route: route.abort())
-    with page.expect_event("requestfailed"):
-        cut_streams()
-    ring(app, 42)
-    page.unroute("**/live/stream**")
-    expect(page.locator("#call-42")).to_be_visible(timeout=30_000)
-    assert all("ERR_FAILED" in one for one in problems)
-    problems.clear()
-
-
 @pytest.fixture(scope="module")
 def office(tmp_path_factory):
     """Product with two users, reachable as http://office.test, where browsers offer no locks."""

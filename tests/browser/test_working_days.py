@@ -1,18 +1,14 @@
-"""Working days of three users in a browser.
+"""Working day of an agent in a browser.
 
-An agent, an owner and a back office use the product, which runs as a process with a simulated platform. On
-each day the process is killed once, while a note is half written.
+The product runs as a process with a simulated platform. It is killed once, while a note is half written.
 """
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import openpyxl
 import pytest
 from playwright.sync_api import Locator, expect
 
@@ -21,13 +17,6 @@ from tests.support.applications.data_dir import query_database
 from tests.support.harness import wait_for
 
 pytestmark = pytest.mark.exhaustive
-
-
-@pytest.fixture(scope="module")
-def history_cdrs():
-    """Enough calls for reports with figures of several days."""
-    return 400
-
 
 PASSWORD = "a long enough password"  # of a short-lived installation
 PATIENCE = 60_000
@@ -83,19 +72,6 @@ def killed_server(installation, page, row) -> Iterator[Locator]:
     # A refresh of the drawer would have started before these requests, which take longer.
     page.evaluate("async () => { for (const _ of [1, 2]) await (await fetch(location.href)).text(); }")
     assert page.evaluate("window.isSamePage")
-
-
-def wait_for_cdrs(installation, *made: dict) -> None:
-    """Wait until these calls have ended and have CDRs.
-
-    After this, lists of calls do not grow while a test reads them.
-    """
-    roots = ", ".join(str(one["root_call_id"]) for one in made)
-    sql = f"SELECT count(*) FROM _calls WHERE id IN ({roots}) AND outcome IS NOT NULL AND cdrs > 0"
-    wait_for(
-        lambda: query_database(installation.product.data_dir / "mirror.db", sql) == [(len(made),)],
-        "the calls",
-    )
 
 
 def test_an_agents_day(installation, open_page_as):
@@ -170,55 +146,3 @@ def test_an_agents_day(installation, open_page_as):
     expect(page.get_by_role("heading", level=1)).to_have_text("Nora")
     page.goto(f"{url}/messages?with=447700900643")
     expect(page.get_by_role("heading", name="Nora")).to_be_visible()
-
-
-def test_a_back_offices_hour_with_excel(installation, open_page_as):
-    made = [
-        installation.script("plain_answered", caller=f"1907555016{number}", instant=True, talk_seconds=20)
-        for number in range(3)
-    ]
-    wait_for_cdrs(installation, *made)
-    page, url = open_page_as("supervisor"), installation.product.url
-    page.goto(f"{url}/calls?range=week&direction=in&outcome=answered&q=1907555016")
-    expect(page.locator("tr.row")).to_have_count(3)
-
-    # The server is killed after a view was saved; a file requested while it is down is not lost.
-    page.locator("summary", has_text="View").click()
-    page.get_by_label("Save this view as").fill("Supplier")
-    page.get_by_role("button", name="Save", exact=True).click()
-    expect(page.get_by_role("link", name="Supplier").first).to_be_visible()
-    excel = page.get_by_role("link", name="Excel", exact=True)
-    with (
-        page.expect_download(timeout=PATIENCE) as late,
-        killed_server(installation, page, page.locator("tr.row").first) as note,
-    ):
-        excel.press("Enter")  # the drawer covers it
-        expect(page.locator("#toast")).to_have_text(STAYS_OPEN)
-        note.fill("")
-        excel.press("Enter")  # the drawer covers it
-        expect(page.locator("#toast")).to_have_text("No connection. The page opens when the server responds.")
-        note.fill("Asks for the invoice")
-    expect(note).to_have_value("Asks for the invoice")
-    late_sheet = openpyxl.load_workbook(io.BytesIO(late.value.path().read_bytes())).worksheets[0]
-    assert late_sheet.max_row == 1 + 3
-    page.reload()
-    expect(page.get_by_role("link", name="Supplier").first).to_be_visible()
-    shown = [row.locator("time").first.get_attribute("title") for row in page.locator("tr.row").all()]
-
-    def fetched(name: str) -> bytes:
-        with page.expect_download() as waiting:
-            page.get_by_role("link", name=name, exact=True).click()
-        return waiting.value.path().read_bytes()
-
-    sheet = openpyxl.load_workbook(io.BytesIO(fetched("Excel"))).worksheets[0]
-    rows = list(sheet.iter_rows(values_only=True))
-    assert len(rows) == 1 + 3
-    # Telephone numbers are cells of text with all digits.
-    found = [cell for row in rows[1:] for cell in row if "555016" in str(cell)]
-    assert all(isinstance(cell, str) for cell in found)
-    assert {f"+1907555016{number}" for number in range(3)} <= set(found)
-    table = list(csv.reader(io.StringIO(fetched("CSV").decode("utf-8-sig"))))
-    assert len(table) == 1 + 3
-    clock_time = re.search(r"\d\d:\d\d:\d\d", shown[0] or "")
-    assert clock_time is not None
-    assert any(clock_time[0] in cell for cell in table[1]), "the zone of the screen"

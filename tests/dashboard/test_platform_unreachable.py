@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import re
 
 import pytest
 import requests
 
 from integration.core import clock
-from integration.core.errors import UnreadableRecords
-from integration.core.json_records import MAX_RECORD_BYTES
 from integration.platform_api.circuit import MIN_FAILING_SECONDS, MIN_FAILURES
-from integration.sync.plan import PLAN
 from integration.workspace import wallboards
 from tests.support.application import Browser, TestApp
 from tests.support.applications.shared_app import SharedApp, module_app, shared_app
 from tests.support.clock import Clock
 from tests.support.page_text import text
 from tests.support.payloads.account_records import Filling
-from tests.support.scripted_server import Reply, Request
 
 __all__ = ["module_app", "shared_app"]
 
@@ -179,31 +174,6 @@ def test_an_open_circuit_counts_as_unreachable_before_a_read_of_cdrs_fails(
         assert re.search(r"Phone system unreachable since \d\d:\d\d", text(client.get(path)))
     budget.record_success()
     assert "unreachable" not in text(client.get("/missed"))
-
-
-def test_a_record_that_is_too_large_is_named_and_is_no_outage(shared_app: SharedApp, client: Browser) -> None:
-    def respond(request: Request, reply: Reply) -> None:
-        ids = [7, 8, 9]
-        for condition in json.loads(request.query.get("filter", ["[]"])[0]):
-            ids = [one for one in ids if condition["operator"] != "gt" or one > int(condition["value"])]
-        if request.query.get("dir") == ["DESC"]:
-            ids.reverse()
-        rows = [
-            {"id": one, "live_id": one, "calldate": SINCE, "src": "x" * MAX_RECORD_BYTES * (one == 9)}
-            for one in ids[: int(request.query.get("limit", ["25"])[0])]
-        ]
-        reply.json({"data": rows, "total": len(ids)})
-
-    shared_app.insert("_walks", collection="cdrs", mark=6, last_success_at=SINCE, complete_at=SINCE)
-    shared_app.platform.routes["/cdrs"] = respond
-    with pytest.raises(UnreadableRecords, match="record 9"):
-        shared_app.context.sync_jobs.run_incremental_sync(PLAN["cdrs"])
-    for path in (*PAGES, "/system", "/settings/connection"):
-        shown = text(client.get(path))
-        assert "unreachable" not in shown, path
-    assert "/cdrs: record 9: it has " in text(client.get("/system"))
-    with shared_app.mirror_db.read() as connection:
-        assert [row[0] for row in connection.execute("SELECT id FROM cdrs ORDER BY id")] == [7, 8]
 
 
 def test_a_refused_collection_is_no_outage(shared_app: SharedApp, client: Browser) -> None:

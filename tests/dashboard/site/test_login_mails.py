@@ -135,19 +135,6 @@ def test_resets_are_limited(office: TestApp, frozen_clock: Clock) -> None:
     assert request_reset(office, ERIN.email)[0] == 200
 
 
-def test_a_reset_does_not_bypass_the_second_factor(
-    office: TestApp, mailbox: MailServer, frozen_clock: Clock
-) -> None:
-    browser = Visitor(office.url)
-    browser.log_in()
-    set_up_second_factor(browser, frozen_clock)
-    request_reset(office, ERIN.email)
-    mailer.send_due(office.context)
-    visitor = Visitor(office.url)
-    assert choose(visitor, find_path(mailbox.letters[-1].get_content())) == 303
-    assert visitor.get("/").headers["Location"] == "/login/code"
-
-
 def test_a_new_device_is_reported_once(office: TestApp, mailbox: MailServer) -> None:
     visitor = Visitor(office.url)
     visitor.http.headers["User-Agent"] = "Mozilla/5.0 (X11; Linux x86_64) Gecko/20100101 Firefox/140.0"
