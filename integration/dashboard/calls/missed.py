@@ -55,12 +55,13 @@ def index() -> str:
     line = request.args.get("line", "")
     period = _parse_period() if state == "closed" else None
     person = current_person()
+    start_of_today = clock.midnight(formats.today(), formats.display_zone())
     with context.app_db.read() as connection:
         items = callbacks.list_items(
             connection, state, period, limit=MAX_CLOSED_SHOWN if state == "closed" and not period else None
         )
         reminders = callbacks.load_reminders(connection, person.id)
-        opened_today = callbacks.list_opened_since(connection, _start_of_today())
+        opened_today = callbacks.list_opened_since(connection, start_of_today)
         open_items = items if state == "open" else callbacks.list_items(connection)
         with context.mirror_db.read() as mirror:
             items = callbacks.select_visible(mirror, viewer, items)
@@ -187,11 +188,6 @@ def _group_by_day(items: list[CallbackItem], *, oldest_first: bool) -> list[tupl
         day = formats.day_of(item.opened_at if oldest_first else item.closed_at or item.last_at)
         groups.setdefault(day if day in ("Today", "Yesterday") else "Older", []).append(item)
     return list(groups.items())
-
-
-def _start_of_today() -> str:
-    today, zone = formats.today(), formats.display_zone()
-    return clock.utc_text(datetime(today.year, today.month, today.day, tzinfo=zone).astimezone(UTC))
 
 
 def _list_agents() -> list[str]:

@@ -137,7 +137,6 @@ def show(name: str) -> Response:
         url_of=partial(_export_page_url, name),
         args=args,
         zones=list(dict.fromkeys([formats_of_site.display_zone().key, "UTC", args["tz"]])),
-        zone=(selection.zone or "UTC") if selection else "",
         groups=groups,
         chosen=bool(args.get("columns") or args.get("set")),
         first=preview,

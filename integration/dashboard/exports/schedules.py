@@ -87,7 +87,6 @@ def index() -> Response:
         ],
         ranges={label: urlencode(limits) for label, limits in export_filter.list_ranges().items() if limits},
         every=jobs.FREQUENCY_LABELS,
-        targets=TARGET_LABELS,
         forms={form: entry.label for form, entry in formats.SCHEDULED_FORMATS.items()},
         background_above=BROWSER_ROWS,
         background_formats=[

@@ -15,7 +15,7 @@ from integration import catalogue
 from integration.access.visibility import Visibility
 from integration.context import app_context
 from integration.dashboard.site import confirmation, edit_versions, form_responses, formats, layout
-from integration.dashboard.site.guard import current_person, requires
+from integration.dashboard.site.guard import requires
 from integration.mirror.page_queries import call_detail, contacts, faxes, messages, platform_notes
 from integration.sync.writing.write_through import WriteResult
 from integration.workspace import callbacks, notes
@@ -264,7 +264,6 @@ def _render_page(
         FORM=FORM_FIELDS,
         PROSE=PROSE_FIELDS,
         NUMBERS=contacts.NUMBER_FIELDS,
-        me=current_person().email,
     )
 
 

@@ -94,7 +94,7 @@ def render_error(status: int, text: str = "", headline: str = "") -> Response:
     if g.get("person") is None or not request.accept_mimetypes.accept_html:
         return guard.refuse(status, text, headline=headline)
     try:
-        body = layout.render_page("", "error.html", status=status, title=title, text=text)
+        body = layout.render_page("", "error.html", title=title, text=text)
     except (StorageError, sqlite3.Error):
         # The shell reads the databases too. If they fail, respond with a page without the shell.
         return guard.refuse(status, text, headline=headline)
