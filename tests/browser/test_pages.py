@@ -57,7 +57,8 @@ def test_every_page_loads_without_console_errors_fits_its_window_and_has_header_
                 "(tables) => tables.filter((one) => one.scrollWidth > one.parentElement.clientWidth).length"
             )
             assert not beyond, (path, width)
-        expect(page.get_by_role("navigation", name="Main", exact=True)).to_be_in_viewport()
+        if path != "/login/second-factor":
+            expect(page.get_by_role("navigation", name="Main", exact=True)).to_be_in_viewport()
 
 
 def test_long_names_do_not_widen_a_page_or_cover_other_cells(browse, app, page):
