@@ -227,9 +227,7 @@ def _send_patch(legs: list[LiveLeg], changes: dict[str, Any], *, once: bool = Fa
 
 
 def _respond(call: sqlite3.Row, result: WriteResult, message: str) -> Response:
-    if not result.is_done:
-        return form_responses.respond_refused(result)
-    return form_responses.respond_done(message, f"/calls/{call['id']}")
+    return form_responses.respond(result, message, f"/calls/{call['id']}")
 
 
 # --- placing a call ------------------------------------------------------------------------------------

@@ -158,9 +158,7 @@ def delete(number: int) -> Response:
     if not confirmation.is_name_typed(contact["name"]):
         return form_responses.refuse(400, f"Not deleted: type “{contact['name']}” to confirm.")
     result = form_responses.send_write("DELETE", f"/contacts/{number}")
-    if not result.is_done:
-        return form_responses.respond_refused(result)
-    return form_responses.respond_done(f"{contact['name']} deleted.", "/contacts")
+    return form_responses.respond(result, f"{contact['name']} deleted.", "/contacts")
 
 
 def _form_values() -> dict[str, str]:

@@ -81,6 +81,11 @@ def respond_refused(result: WriteResult) -> Response:
     return error_pages.render_error(status, result.message, "Not saved" if result.status else "No response")
 
 
+def respond(result: WriteResult, message: str, url: str) -> Response:
+    """Respond to a write: with `message` if it is done, else with the reason."""
+    return respond_done(message, url) if result.is_done else respond_refused(result)
+
+
 def refuse(status: int, message: str) -> Response:
     return respond_refused(WriteResult(status, message))
 
