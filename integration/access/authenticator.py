@@ -103,7 +103,7 @@ class Authenticator:
         presented = read_credentials(request)
         user_part, address = presented.user or None, request.remote_addr or ""
         try:
-            key = self.find_key(user_part, presented.secret, address)
+            key = self._find_key(presented, address)
             if key is not None:
                 return Caller(f"key {key.name}", key=key)
             cached = credential_cache.find(self._app_db, presented.secret)
@@ -113,9 +113,7 @@ class Authenticator:
                 cached = self._validate_cached(presented, cached, is_read=request.method in ("GET", "HEAD"))
             else:
                 cached = self._verify_new(presented, address)
-        except TooManyAttempts as error:
-            raise ApiError(429, str(error), headers={"Retry-After": str(error.retry_after)}) from error
-        except KeyRefused as error:
+        except (KeyRefused, TooManyAttempts) as error:
             raise _to_api_error(error) from error
         # A credential that was just verified has the time of its use.
         if clock.unix() - cached.used_at >= self._use_interval_seconds:
@@ -126,27 +124,18 @@ class Authenticator:
             is_administrator=bool(cached.administrator),
         )
 
-    def find_key(self, user_part: str | None, secret: str, address: str) -> Key | None:
-        """Return the local key with these credentials, and count its request.
+    def check_key(self, request: Request, *, is_open: bool = False) -> None:
+        """Raise ApiError 400, 401, 403 or 429 unless a request has a valid local key.
 
-        Raises KeyRefused if one of its limits refuses the request.
+        `is_open`: the request was counted before, when it began.
         """
-        key = keys.authenticate(self._app_db, user_part, secret, address)
-        if key is not None and key.limits.requests_per_minute is not None:
-            self._key_rates.count(key.user_id, key.limits.requests_per_minute)
-        return key
-
-    def check_key(self, request: Request) -> None:
-        """Raise ApiError 401 or 403 if the local key of an open request is not valid any more."""
-        presented = read_credentials(request)
+        presented, address = read_credentials(request), request.remote_addr or ""
         try:
-            key = keys.authenticate(
-                self._app_db, presented.user or None, presented.secret, request.remote_addr or ""
-            )
-        except KeyRefused as error:
+            if self._find_key(presented, address, counts=not is_open) is None:
+                login_throttle.begin_attempt(self._app_db, "key", presented.user or None, address)
+                raise build_unauthorized_error()
+        except (KeyRefused, TooManyAttempts) as error:
             raise _to_api_error(error) from error
-        if key is None:
-            raise build_unauthorized_error()
 
     def record_login(self, secret: str, user_id: object, email: str | None) -> None:
         """Cache the token of a successful login through the facade."""
@@ -183,6 +172,16 @@ class Authenticator:
             credential_cache.delete(self._app_db, secret)
 
     # --- internal ----------------------------------------------------------------------------------
+
+    def _find_key(self, presented: Credentials, address: str, *, counts: bool = True) -> Key | None:
+        """Return the local key with these credentials; with `counts` count its request.
+
+        Raises KeyRefused if one of its limits refuses the request.
+        """
+        key = keys.authenticate(self._app_db, presented.user or None, presented.secret, address)
+        if counts and key is not None and key.limits.requests_per_minute is not None:
+            self._key_rates.count(key.user_id, key.limits.requests_per_minute)
+        return key
 
     def _verify_new(self, presented: Credentials, address: str) -> CachedCredential:
         """Verify credentials that are not cached with the platform.
@@ -342,7 +341,7 @@ def check_right(key: Key, right: str) -> None:
         )
 
 
-def _to_api_error(refusal: KeyRefused) -> ApiError:
+def _to_api_error(refusal: KeyRefused | TooManyAttempts) -> ApiError:
     if refusal.status == 401:
         return build_unauthorized_error(str(refusal))
     headers = {} if refusal.retry_after is None else {"Retry-After": str(refusal.retry_after)}

@@ -51,8 +51,10 @@ CREATE INDEX IF NOT EXISTS attempts_address ON attempts (address, at); -- serves
 class TooManyAttempts(SwitchroomError):
     """The limit of attempts is reached.
 
-    `retry_after`: seconds, at least 1. The response is 429.
+    `retry_after`: seconds, at least 1.
     """
+
+    status = 429
 
     def __init__(self, retry_after: int) -> None:
         super().__init__(f"Too many attempts. Try again in {retry_after} seconds.")
@@ -78,16 +80,6 @@ def discard_attempt(app_db: Database, attempt_id: int) -> None:
     Earlier failures stay, or an attacker could reset an address's limit with their own account.
     """
     app_db.write(lambda tx: tx.execute("DELETE FROM attempts WHERE id = ?", (attempt_id,)))
-
-
-def check_limit(app_db: Database, kind: AttemptKind, account: str | None, address: str) -> None:
-    """Raise TooManyAttempts if the limit is reached. Writes nothing.
-
-    For credentials that are verified with every request and are nearly always correct; the caller calls
-    `begin_attempt` for wrong ones.
-    """
-    with app_db.read() as connection:
-        _check_limit(connection, _Subjects(kind, account, address))
 
 
 class _Subjects:

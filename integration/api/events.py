@@ -137,7 +137,7 @@ def _wait_for_events(
         has_events = any(feed.is_event(change, kinds) for change in changes)
         if has_time and not has_events and not is_woken:
             continue
-        request.context.authenticator.check_key(request.http_request)
+        request.context.authenticator.check_key(request.http_request, is_open=True)
         if has_events:
             found = _read_page(request, kinds, position)
             if found.body["data"]:
