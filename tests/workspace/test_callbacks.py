@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from integration.sqlite.database import Database
 from integration.workspace import callback_following, callbacks
 from integration.workspace.callback_following import update_and_announce, update_from_mirror
 from integration.workspace.callback_items import CallbackAction, CallbackCall, build_episodes
+from integration.workspace.callbacks import ItemAction
 from tests.support.application import make_app
 from tests.support.applications.shared_app import SharedApp
 from tests.support.payloads.call_facts import (
@@ -60,9 +61,11 @@ class CallbackList:
     def follow(self) -> int:
         return update_from_mirror(self.app_db, self.mirror.mirror_db)
 
-    def do(self, when: float, action: Callable[..., bool], *more: Any) -> bool:
+    def act(self, when: float, party: str, action: ItemAction, text: str = "") -> None:
+        """Apply an action of a user to the oldest item of a caller; `party` is the end of the number."""
         set_now(self._patch, when)
-        return action(self.app_db, *more)
+        item_id = min(id_ for id_, caller in self.items("id", "party") if caller.endswith(party))
+        assert callbacks.record_action(self.app_db, item_id, USER, action, text)
 
     def items(self, *columns: str) -> list[Any]:
         with self.app_db.read() as connection:
@@ -213,22 +216,21 @@ def test_two_calls_joined_by_a_cdr_count_once(callback_list: CallbackList) -> No
 def test_withheld_numbers_have_separate_items_closed_only_manually(callback_list: CallbackList) -> None:
     callback_list.apply(missed(101, 0, src=""), missed(102, 60, src="anonymous"), answered(103, 120, src=""))
     assert sorted(callback_list.open()) == ["withheld:101", "withheld:102"]
-    number = callback_list.items("id", "party")[0][0]
-    assert callback_list.do(200, callbacks.record_action, number, USER, "close", "rang back by chance")
+    callback_list.act(200, "102", "close", "rang back by chance")
     assert len(callback_list.open()) == 1
 
 
 def test_item_is_closed_manually_with_a_note_and_reopened(callback_list: CallbackList) -> None:
     callback_list.apply(missed(101, 0))
-    number = callback_list.items("id")[0][0]
-    assert callback_list.do(60, callbacks.record_action, number, USER, "assign", USER)
-    assert callback_list.do(90, callbacks.record_action, number, USER, "close", "left word")
+    [(number,)] = callback_list.items("id")
+    callback_list.act(60, "101", "assign", USER)
+    callback_list.act(90, "101", "close", "left word")
     assert callback_list.items("id", "state", "closed_by", "closed_at", "owner", "note") == [
         (number, "closed", USER, at(90), USER, "left word")
     ]
-    assert callback_list.do(120, callbacks.record_action, number, USER, "reopen")
+    callback_list.act(120, "101", "reopen")
     assert callback_list.items("id", "state", "closed_at") == [(number, "open", None)]
-    assert callback_list.do(130, callbacks.record_action, number, USER, "note", " ")
+    callback_list.act(130, "101", "note", " ")
     assert callback_list.items("note") == [(None,)]
     callback_list.apply(answered(102, 200))
     assert callback_list.items("id", "state", "closed_by") == [(number, "closed", "auto")]
@@ -236,35 +238,22 @@ def test_item_is_closed_manually_with_a_note_and_reopened(callback_list: Callbac
 
 def test_action_counts_though_the_clock_of_the_platform_is_ahead(callback_list: CallbackList) -> None:
     callback_list.apply(missed(101, 5000))
-    assert callback_list.do(60, callbacks.record_action, callback_list.items("id")[0][0], USER, "close")
+    callback_list.act(60, "101", "close")
     assert callback_list.items("state", "closed_by") == [("closed", USER)]
 
 
 def test_reopening_is_ignored_while_a_newer_item_of_the_caller_is_open(callback_list: CallbackList) -> None:
     callback_list.apply(missed(101, 0))
-    number = callback_list.items("id")[0][0]
-    callback_list.do(60, callbacks.record_action, number, USER, "close")
+    callback_list.act(60, "101", "close")
     callback_list.apply(missed(102, 100))
-    callback_list.do(200, callbacks.record_action, number, USER, "reopen")
+    callback_list.act(200, "101", "reopen")
     assert callback_list.items("state", "attempts") == [("open", 1), ("closed", 1)]
 
 
 def test_action_is_kept_when_its_call_is_joined_with_another(callback_list: CallbackList) -> None:
     callback_list.apply(missed(101, 0, src=""), missed(102, 30, src=""))
-    callback_list.do(
-        60,
-        callbacks.record_action,
-        next(n for n, party in callback_list.items("id", "party") if party == "withheld:102"),
-        USER,
-        "close",
-    )
-    callback_list.do(
-        60,
-        callbacks.record_action,
-        next(n for n, party in callback_list.items("id", "party") if party == "withheld:101"),
-        USER,
-        "close",
-    )
+    callback_list.act(60, "102", "close")
+    callback_list.act(60, "101", "close")
     callback_list.apply(("cdrs", cdr(9002, 102, 30, 18, 0, parent_live_id=99, src="")))
     callback_list.apply(("cdrs", cdr(9001, 101, 0, 18, 0, root_live_id=99, src="")))
     assert callback_list.items("party", "state", "closed_by") == [("withheld:99", "closed", USER)]
@@ -283,13 +272,7 @@ def test_second_update_from_the_mirror_changes_nothing(callback_list: CallbackLi
 
 def test_items_and_actions_survive_a_rebuilt_mirror(callback_list: CallbackList, tmp_path: Path) -> None:
     callback_list.apply(missed(101, 0), missed(102, 10, src=OTHER))
-    callback_list.do(
-        60,
-        callbacks.record_action,
-        next(n for n, p in callback_list.items("id", "party") if p.endswith("102")),
-        USER,
-        "close",
-    )
+    callback_list.act(60, "102", "close")
     before = callback_list.items()
     new_app = make_app(tmp_path / "new")
     new_mirror = CallMirror(new_app)
