@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
-from functools import partial
 from typing import TYPE_CHECKING
 
 from flask import Flask, Response, request
@@ -26,7 +25,6 @@ from integration.maintenance.forwarded_requests import EXTENSION as FORWARDED_RE
 from integration.maintenance.forwarded_requests import ForwardedRequests
 from integration.settings.api_paths import find_conflicting_base_path, list_base_paths
 from integration.settings.data_dir_secrets import WebhookSecrets
-from integration.sync.files import download
 from integration.web import BLOCKING_THREADS, health_routes, help_site, page_files, trusted_proxies
 from integration.web.metrics.http_requests import RequestMetrics
 from integration.web.metrics.registry import Metrics
@@ -98,7 +96,7 @@ def make_site(context: AppContext, metrics: Metrics) -> Flask:
     if find_conflicting_base_path(settings) is None:
         app.register_blueprint(own_api.make_blueprint(context, places))
         own_paths = build_own_paths()
-    app.register_blueprint(make_facade(context, partial(download.open_file, context), own_paths))
+    app.register_blueprint(make_facade(context, own_paths))
     page_files.check(app, context.health)
     return app
 

@@ -13,14 +13,12 @@ from werkzeug.routing import PathConverter
 
 from integration.access.authenticator import Caller
 from integration.catalogue import get_resource, list_methods, match
-from integration.catalogue.shapes import Operation
 from integration.context import AppContext
 from integration.core.api_responses import ApiError, build_response
 from integration.facade import (
     compression,
     entity_tags,
     files,
-    live_calls,
     pass_through,
     policy,
     read_through,
@@ -33,7 +31,7 @@ from integration.facade.login import forward_public, logout, revoke_deleted_toke
 from integration.facade.not_found_cache import NotFoundCache
 from integration.facade.openapi.reference import Reference
 from integration.facade.openapi.schemas import Json
-from integration.facade.request import FacadeRequest, FetchFile
+from integration.facade.request import FacadeRequest
 from integration.mirror.calls import live_table
 from integration.mirror.query.positions import Positions
 from integration.settings.api_paths import list_base_paths
@@ -57,21 +55,17 @@ class PathBelowBase(PathConverter):
     regex = r"(?s:[^/].*?)"
 
 
-def make_blueprint(
-    context: AppContext, fetch_file: FetchFile | None = None, own_paths: Mapping[str, Json] | None = None
-) -> Blueprint:
+def make_blueprint(context: AppContext, own_paths: Mapping[str, Json]) -> Blueprint:
     """Create the blueprint `facade`.
 
-    It is exempt from the login check and checks its own credentials.
-
-    `fetch_file(kind, record_id)` downloads a missing file into the archive. `own_paths`: paths of the own API
-    in the OpenAPI document.
+    It is exempt from the login check and checks its own credentials. `own_paths`: paths of the own API in the
+    OpenAPI document.
     """
     blueprint = Blueprint(NAME, __name__)
-    facade = Facade(context, fetch_file)
+    facade = Facade(context)
     blueprint.after_request(facade.add_shared_headers)
     blueprint.record(partial(_add_routes, list_base_paths(context.settings), facade))
-    reference = Reference(context, list_base_paths(context.settings), own_paths or {})
+    reference = Reference(context, list_base_paths(context.settings), own_paths)
     blueprint.add_url_rule("/openapi.json", view_func=reference.openapi)
     blueprint.add_url_rule("/docs", view_func=reference.page)
     return blueprint
@@ -96,12 +90,10 @@ def _add_routes(bases: Iterable[str], facade: Facade, state: BlueprintSetupState
 class Facade:
     """Handler of all facade requests. One instance per application."""
 
-    def __init__(self, context: AppContext, fetch_file: FetchFile | None = None) -> None:
+    def __init__(self, context: AppContext) -> None:
         self._context = context
-        self._fetch_file = fetch_file
         self._positions = Positions()
         self._not_found_cache = NotFoundCache()
-        self.authenticator = context.authenticator
 
     def respond(self, rest: str = "") -> Response:
         """Respond to a request. Every error has the JSON form of `build_error_response`."""
@@ -124,15 +116,24 @@ class Facade:
         operation, parameters = operation_match if operation_match else (None, {})
         if fax_match := _FAX_PATH.fullmatch(path):
             parameters = fax_match.groupdict()
-        if operation is not None and EXPOSURE[operation.name] is Exposure.PUBLIC:
-            return forward_public(
-                self._build_request(Caller("unauthenticated client"), method, path, operation, parameters),
-                self.authenticator,
-            )
-        caller = self.authenticator.identify(request)
+        is_public = operation is not None and EXPOSURE[operation.name] is Exposure.PUBLIC
+        authenticator = self._context.authenticator
+        caller = Caller("unauthenticated client") if is_public else authenticator.identify(request)
         if caller.is_local:
             policy.check_path(path)
-        facade_request = self._build_request(caller, method, path, operation, parameters)
+        facade_request = FacadeRequest(
+            self._context,
+            request,
+            caller,
+            method,
+            path,
+            operation,
+            parameters,
+            self._positions,
+            self._not_found_cache,
+        )
+        if is_public:
+            return forward_public(facade_request)
         if caller.is_local:
             policy.check_tokens(facade_request)
         if path == "/":
@@ -151,38 +152,18 @@ class Facade:
         policy.check_request(facade_request)
         response = self._dispatch(facade_request)
         if response.status_code == 401 and caller.credentials is not None:
-            self.authenticator.record_refusal(caller.credentials.secret)
+            authenticator.record_refusal(caller.credentials.secret)
         files.audit_content(facade_request, response)
         return entity_tags.complete(facade_request, response)
-
-    def _build_request(
-        self, caller: Caller, method: str, path: str, operation: Operation | None, parameters: dict[str, str]
-    ) -> FacadeRequest:
-        return FacadeRequest(
-            self._context,
-            request,
-            caller,
-            method,
-            path,
-            operation,
-            parameters,
-            self._fetch_file,
-            self._positions,
-            self._not_found_cache,
-        )
 
     def _dispatch(self, facade_request: FacadeRequest) -> Response:
         operation = facade_request.operation
         exposure = EXPOSURE[operation.name] if operation else None
         if exposure is Exposure.LOCAL:
-            return (
-                logout(facade_request, self.authenticator)
-                if facade_request.path == "/logout"
-                else _respond_ping()
-            )
+            return logout(facade_request) if facade_request.path == "/logout" else _respond_ping()
         if facade_request.method != "GET":
             response = writes.write(facade_request)
-            revoke_deleted_token(facade_request, response, self.authenticator)
+            revoke_deleted_token(facade_request, response)
             return response
         if not facade_request.caller.can_read_mirror:
             return pass_through.forward(facade_request)
@@ -210,7 +191,7 @@ class Facade:
         if operation.response_kind == "collection":
             return reads.read_collection(facade_request, target)
         if target.table == live_table.COLLECTION:
-            return live_calls.read_live_call(facade_request, target)
+            return reads.read_live_call(facade_request, target)
         return reads.read_record(facade_request, target)
 
     def _respond_options(self, path: str) -> Response:

@@ -10,10 +10,8 @@ from collections.abc import Iterable
 
 from flask import Response
 
-from integration.catalogue import get_resource
 from integration.core.api_responses import JSON
 from integration.facade.request import FacadeRequest
-from integration.mirror.records.masking import has_secrets
 
 _DIGITS = 24
 
@@ -26,7 +24,8 @@ def complete(request: FacadeRequest, response: Response) -> Response:
     is_json = response.status_code == 200 and response.mimetype == JSON and response.is_sequence
     if request.method != "GET" or request.operation is None or not is_json:
         return response
-    response.headers["Cache-Control"] = "no-store" if _can_have_secrets(request) else "private, no-cache"
+    # Secrets are masked for local keys only. No cache may store them.
+    response.headers["Cache-Control"] = "private, no-cache" if request.caller.is_local else "no-store"
     tag = _hash(response.iter_encoded())
     response.set_etag(tag, weak=True)
     known_tags = request.http_request.if_none_match
@@ -36,22 +35,6 @@ def complete(request: FacadeRequest, response: Response) -> Response:
     for name in ("Content-Type", "Content-Length"):
         unchanged.headers.pop(name, None)
     return unchanged
-
-
-def _can_have_secrets(request: FacadeRequest) -> bool:
-    """Return whether a response may contain PINs or passwords.
-
-    No cache may store these. They are masked for local keys.
-    """
-    if request.caller.is_local:
-        return False
-    resource_name = request.operation.resource if request.operation else None
-    resource = request.subcollection.resource if request.subcollection else None
-    if resource is None and resource_name is not None:
-        resource = get_resource(resource_name)
-    if resource is None or resource.table == "me" or "include" in request.args:
-        return True
-    return has_secrets(resource)
 
 
 def _hash(parts: Iterable[bytes]) -> str:

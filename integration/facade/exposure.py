@@ -47,10 +47,11 @@ def _find_exposure(operation: Operation) -> Exposure:
     return Exposure.WRITE_THROUGH
 
 
-EXPOSURE = {operation.name: _find_exposure(operation) for operation in OPERATIONS}
-
-UNDOCUMENTED_EXPOSURE = {"GET /faxes/{id}.pdf": Exposure.FILE}
-"""Operations that the specification lacks and that are not passed through."""
+EXPOSURE = {
+    **{operation.name: _find_exposure(operation) for operation in OPERATIONS},
+    # The specification lacks it. Other such operations are passed through.
+    "GET /faxes/{id}.pdf": Exposure.FILE,
+}
 
 UNDOCUMENTED_METHODS = frozenset({("PATCH", "queues")})
 """Undocumented (method, first path segment) pairs on documented paths, passed through.

@@ -6,7 +6,6 @@ Archived files with Range and ETag, and the CDRs of a user as CSV.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -33,6 +32,7 @@ from integration.mirror.sync_state.collection_state import get_state
 from integration.mirror.sync_state.media_files import MediaKind
 from integration.platform_api.budget import INTERACTIVE
 from integration.platform_api.shared_download import SharedDownload
+from integration.sync.files import download
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ _MEDIA_KINDS: dict[tuple[str, str], MediaKind] = {
     ("msdrs", "trace"): "msdr_trace",
     ("msdrs", "pcap"): "msdr_pcap",
 }
-_CONTENT_TYPES = {
+CONTENT_TYPES = {
     "mp3": "audio/mpeg",
     "pdf": "application/pdf",
     "trace": "text/plain",
@@ -88,16 +88,12 @@ def serve_archived(request: FacadeRequest) -> Response:
     if row is not None and row["state"] == "have":
         path = _find_archived(request.context.settings.storage.data_dir, row["path"])
         if path is not None:
-            return _send_archived(path, row["sha256"], _CONTENT_TYPES[suffix])
+            return _send_archived(path, row["sha256"], CONTENT_TYPES[suffix])
     try:
-        shared_download = _fetch_file(request, kind, record_id)
-        if (
-            isinstance(shared_download, SharedDownload)
-            and not shared_download.is_over
-            and shared_download.size is not None
-        ):
-            return _stream_download(request, shared_download, shared_download.size, _CONTENT_TYPES[suffix])
-        path = shared_download.wait() if isinstance(shared_download, SharedDownload) else shared_download
+        shared_download = download.open_file(request.context, kind, record_id)
+        if not shared_download.is_over and shared_download.size is not None:
+            return _stream_download(request, shared_download, shared_download.size, CONTENT_TYPES[suffix])
+        path = shared_download.wait()
     except (StorageFull, OSError) as error:
         log.warning("cannot store %s, passing it through: %s", request.path, error)
         return pass_through.forward(request)
@@ -113,7 +109,7 @@ def serve_archived(request: FacadeRequest) -> Response:
         raise to_gateway_error(error) from error
     with request.context.mirror_db.read() as connection:
         row = media_files.state(connection, kind, record_id)
-    return _send_archived(path, row["sha256"] if row is not None else None, _CONTENT_TYPES[suffix])
+    return _send_archived(path, row["sha256"] if row is not None else None, CONTENT_TYPES[suffix])
 
 
 def audit_content(request: FacadeRequest, response: Response) -> None:
@@ -204,20 +200,10 @@ def _mirror_record(request: FacadeRequest, target: Resource, record_id: int) -> 
     )
 
 
-def _fetch_file(request: FacadeRequest, kind: MediaKind, record_id: int) -> Path | SharedDownload:
-    if request.fetch_file is None:
-        raise ApiError(502, "The file is not in the archive yet, and this process cannot download it.")
-    return request.fetch_file(kind, record_id)
-
-
 def _stream_download(
     request: FacadeRequest, shared_download: SharedDownload, size: int, content_type: str
 ) -> Response:
-    """Stream a file while it is downloaded.
-
-    An error ends the body short of its Content-Length. An exception would do the same, but the server would
-    log it as an internal error.
-    """
+    """Stream a file while it is downloaded."""
     start, stop, status = 0, size, 200
     extend_suffix_range(request.http_request, size)
     headers = {"Accept-Ranges": "bytes"}
@@ -229,13 +215,8 @@ def _stream_download(
         (start, stop), status = byte_range, 206
         headers["Content-Range"] = f"bytes {start}-{stop - 1}/{size}"
 
-    def stream_body() -> Iterator[bytes]:
-        try:
-            yield from shared_download.read_chunks(start, stop)
-        except (PlatformError, StorageError, OSError) as error:
-            log.warning("response to %s truncated: %s", request.path, error)
-
-    response = Response(stream_body(), status=status, mimetype=content_type, headers=headers)
+    chunks = pass_through.stream(request, shared_download.read_chunks(start, stop))
+    response = Response(chunks, status=status, mimetype=content_type, headers=headers)
     response.content_length = stop - start
     return response
 

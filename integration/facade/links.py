@@ -48,7 +48,7 @@ def wrap_record(
 
     `sent_links`: links that the platform sent with the record, a JSON object.
     """
-    if sent_links is not None and not _is_limited(request):
+    if sent_links is not None and not request.is_limited:
         return b'{"data":%b,"links":%b}' % (text, sent_links.encode())
     values = read_record(text.decode()).values
     with request.context.mirror_db.read() as connection:
@@ -66,17 +66,9 @@ def complete_links(request: FacadeRequest, resource: Resource, response: Respons
     if item is None:
         return response
     envelope = orjson.loads(body)
-    if (not item.links or _is_limited(request)) and envelope.keys() <= {"data", "links"}:
+    if (not item.links or request.is_limited) and envelope.keys() <= {"data", "links"}:
         response.set_data(wrap_record(request, resource, item.text.encode()))
     return response
-
-
-def _is_limited(request: FacadeRequest) -> bool:
-    """Return whether the client may read only some records or collections."""
-    key = request.caller.key
-    return request.caller.visibility.user_scope is not None or (
-        key is not None and key.collections is not None
-    )
 
 
 def _can_follow(request: FacadeRequest, relation: Relation) -> bool:
@@ -85,8 +77,7 @@ def _can_follow(request: FacadeRequest, relation: Relation) -> bool:
     A key with a user scope gets no links to other records.
     """
     key = request.caller.key
-    is_limited = request.caller.visibility.user_scope is not None
-    return not is_limited and (key is None or key.can_access(relation.target_collection))
+    return key is None or (key.platform_user_id is None and key.can_access(relation.target_collection))
 
 
 def _build_path(relation: Relation, value: Any, connection: sqlite3.Connection) -> str | None:

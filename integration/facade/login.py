@@ -11,14 +11,12 @@ import orjson
 from flask import Response
 
 from integration.access import login_throttle
-from integration.access.authenticator import Authenticator, read_credentials
+from integration.access.authenticator import read_credentials
 from integration.access.login_throttle import TooManyAttempts
-from integration.core.api_responses import ApiError, build_response, to_gateway_error
-from integration.core.errors import PlatformError
+from integration.core.api_responses import ApiError, build_response
 from integration.facade import pass_through
 from integration.facade.request import FacadeRequest
 from integration.facade.writes import read_json_text
-from integration.platform_api.budget import INTERACTIVE
 
 BODY_LIMIT = 64 * 1024
 """Largest body in bytes. These operations need no credentials, so any client can send one."""
@@ -29,7 +27,7 @@ _SUBJECT_FIELDS = {"/login": "email", "/login2fa": "nonce", "/reset": "token"}
 """Field that a credential guess must have, by path."""
 
 
-def forward_public(request: FacadeRequest, authenticator: Authenticator) -> Response:
+def forward_public(request: FacadeRequest) -> Response:
     """Forward a login, second factor, password reset or registration.
 
     The request is sent once, without retries, because every login may send an e-mail.
@@ -52,7 +50,7 @@ def forward_public(request: FacadeRequest, authenticator: Authenticator) -> Resp
         raise ApiError(429, str(error), headers={"Retry-After": str(error.retry_after)}) from error
     is_refused = False
     try:
-        platform_response = _forward(request, body or None)
+        platform_response = pass_through.send(request, body or None, pass_through.NO_CREDENTIALS)
         is_refused = 400 <= platform_response.status < 500
     finally:
         if is_credential_guess and not is_refused:
@@ -61,47 +59,27 @@ def forward_public(request: FacadeRequest, authenticator: Authenticator) -> Resp
         response_fields = _parse_object(platform_response.body)
         token = response_fields.get("user_token")
         if isinstance(token, str) and token:
-            authenticator.record_login(token, response_fields.get("user_id"), email)
+            request.context.authenticator.record_login(token, response_fields.get("user_id"), email)
     return pass_through.relay_response(request, platform_response)
 
 
-def logout(request: FacadeRequest, authenticator: Authenticator) -> Response:
+def logout(request: FacadeRequest) -> Response:
     """End the client's token here, then forward the logout.
 
     The token stays ended if that fails. An API key stays valid.
     """
     if request.caller.is_local:
         return build_response(orjson.dumps({"message": "A local key has no session. Nothing was changed."}))
-    authenticator.record_logout(read_credentials(request.http_request).secret)
-    try:
-        platform_response = request.context.platform.send(
-            "POST", "/logout", priority=INTERACTIVE, credentials=request.caller.credentials, check=False
-        )
-    except PlatformError as error:
-        raise to_gateway_error(error) from error
+    request.context.authenticator.record_logout(read_credentials(request.http_request).secret)
+    platform_response = pass_through.send(request, None, request.caller.credentials)
     return pass_through.relay_response(request, platform_response)
 
 
-def revoke_deleted_token(request: FacadeRequest, response: Response, authenticator: Authenticator) -> None:
+def revoke_deleted_token(request: FacadeRequest, response: Response) -> None:
     """Revoke a token here after a successful `DELETE /apitokens/{token}`."""
     head, _, token = request.path.strip("/").partition("/")
     if request.method == "DELETE" and head == "apitokens" and token and response.status_code < 400:
-        authenticator.revoke(token)
-
-
-def _forward(request: FacadeRequest, body: bytes | None) -> Any:
-    try:
-        return request.context.platform.send(
-            request.method,
-            request.encoded_path,
-            body,
-            params=request.query_string or None,
-            priority=INTERACTIVE,
-            credentials=pass_through.NO_CREDENTIALS,
-            check=False,
-        )
-    except PlatformError as error:
-        raise to_gateway_error(error) from error
+        request.context.authenticator.revoke(token)
 
 
 def _parse_object(body: bytes) -> dict[str, Any]:

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from integration.core import clock
 
@@ -16,6 +14,7 @@ CACHE_SECONDS = 5.0
 """Seconds for which a 404 of the platform is valid, unless a sync or a write stores the record."""
 MAX_ENTRIES = 10_000
 """Number of newest 404 responses that are cached."""
+_KEY_LOCKS = 256
 
 CacheKey = tuple[str, str | None]
 """Path of the record, and the client for platform credentials (None for local keys)."""
@@ -27,7 +26,7 @@ class NotFoundCache:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._expiry_times: OrderedDict[CacheKey, float] = OrderedDict()
-        self._key_locks: dict[CacheKey, tuple[threading.Lock, int]] = {}
+        self._key_locks = [threading.Lock() for _ in range(_KEY_LOCKS)]
 
     def is_missing(self, key: CacheKey) -> bool:
         """Return whether the platform had no such record within CACHE_SECONDS."""
@@ -42,17 +41,6 @@ class NotFoundCache:
             while len(self._expiry_times) > MAX_ENTRIES:
                 self._expiry_times.popitem(last=False)
 
-    @contextmanager
-    def one_at_a_time(self, key: CacheKey) -> Iterator[None]:
-        """Wait for other requests of the same record."""
-        with self._lock:
-            key_lock, user_count = self._key_locks.get(key, (threading.Lock(), 0))
-            self._key_locks[key] = (key_lock, user_count + 1)
-        try:
-            with key_lock:
-                yield
-        finally:
-            with self._lock:
-                key_lock, user_count = self._key_locks.pop(key)
-                if user_count > 1:
-                    self._key_locks[key] = (key_lock, user_count - 1)
+    def lock_key(self, key: CacheKey) -> threading.Lock:
+        """Return the lock for requests of a record; a few other records share it."""
+        return self._key_locks[hash(key) % _KEY_LOCKS]

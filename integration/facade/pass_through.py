@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from flask import Response
 
 from integration.core.api_responses import JSON, build_response, to_gateway_error
-from integration.core.errors import PlatformError
+from integration.core.errors import PlatformError, StorageError
 from integration.facade.request import FacadeRequest
 from integration.mirror.records.masking import mask_json
 from integration.outbound.exchange import PlatformResponse
@@ -53,6 +53,25 @@ def fetch_or_raise(request: FacadeRequest) -> PlatformResponse:
     return platform_response
 
 
+def send(request: FacadeRequest, body: bytes | None, credentials: Credentials | None) -> PlatformResponse:
+    """Send a request once, without retries, and return the response, whatever its status.
+
+    Raises ApiError 502 or 504 without a response.
+    """
+    try:
+        return request.context.platform.send(
+            request.method,
+            request.encoded_path,
+            body,
+            params=request.query_string or None,
+            priority=INTERACTIVE,
+            credentials=credentials,
+            check=False,
+        )
+    except PlatformError as error:
+        raise to_gateway_error(error) from error
+
+
 def _check_status(platform_response: PlatformResponse) -> None:
     """Raise ApiError for a 5xx."""
     status = platform_response.status
@@ -73,6 +92,18 @@ def relay_response(request: FacadeRequest, platform_response: PlatformResponse) 
 
 def select_passed_headers(headers: Mapping[str, str]) -> dict[str, str]:
     return {name: headers[name] for name in _PASSED_HEADERS if name in headers}
+
+
+def stream(request: FacadeRequest, chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield the chunks of a download.
+
+    An error ends the body short of its Content-Length, so the client detects the truncation. An exception
+    would do the same, but the server would log it as an internal error.
+    """
+    try:
+        yield from chunks
+    except (PlatformError, StorageError, OSError) as error:
+        log.warning("response to %s truncated: %s", request.path, error)
 
 
 def forward(request: FacadeRequest) -> Response:
@@ -99,15 +130,8 @@ def forward(request: FacadeRequest) -> Response:
             _check_status(platform_response)
         return relay_response(request, platform_response)
 
-    def stream_body() -> Iterator[bytes]:
-        try:
-            yield from platform_response.read_chunks(0, platform_response.size)
-        except (PlatformError, OSError) as error:
-            # The body is shorter than its Content-Length, so the client detects the truncation.
-            log.warning("response to %s truncated: %s", request.path, error)
-
     response = Response(
-        stream_body(),
+        stream(request, platform_response.read_chunks(0, platform_response.size)),
         platform_response.status,
         select_passed_headers(platform_response.headers),
         content_type=platform_response.headers["Content-Type"],

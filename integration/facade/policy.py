@@ -64,7 +64,7 @@ def check_request(request: FacadeRequest) -> None:
         return
     if request.collections != ("ping",) and request.path != "/logout":
         _check_rights(request, key)
-    if is_limited(key):
+    if request.is_limited:
         _check_query(request)
 
 
@@ -120,31 +120,24 @@ def _check_properties(request: FacadeRequest) -> None:
 
 
 def _check_user_scope(request: FacadeRequest, collections: tuple[str, ...]) -> None:
-    if request.method == "POST" and request.path == "/calls":
-        return
-    if _is_own_subcollection(request):
-        return
-    is_documented = request.operation is not None and request.operation.resource is not None
-    is_cdr_file = request.operation is not None and request.operation.path == "/users/{id}/cdrs.csv"
-    if (
+    """Raise ApiError 403 for a request that can return records of other users."""
+    operation, visibility = request.operation, request.caller.visibility
+    is_own = (
+        (request.method == "POST" and request.path == "/calls")
+        or _is_own_subcollection(request)
+        or (request.method == "GET" and request.path == f"/users/{visibility.user_scope}/cdrs.csv")
+    )
+    is_restricted = (
         request.method == "GET"
-        and is_cdr_file
-        and request.path_parameters["id"] == str(request.caller.visibility.user_scope)
-    ):
-        return
-    is_plain = (
-        is_documented
-        and request.operation is not None
-        and request.operation.response_kind in ("collection", "item", "file")
+        and operation is not None
+        and operation.resource is not None
+        and operation.response_kind in ("collection", "item", "file")
+        and collections == (get_resource(operation.resource).collection,)
+        and collections[0] in visibility.collections
+        and not request.path.endswith((".trace", ".pcap"))
+        and "include" not in request.args
     )
-    is_reachable = len(collections) == 1 and collections[0] in request.caller.visibility.collections
-    is_single_resource = (
-        is_plain
-        and request.operation is not None
-        and get_resource(request.operation.resource or "").collection in collections
-    )
-    has_extra_data = request.path.endswith((".trace", ".pcap")) or "include" in request.args
-    if request.method != "GET" or not is_reachable or not is_single_resource or has_extra_data:
+    if not is_own and not is_restricted:
         raise ApiError(403, "This key sees only its own user's records.")
 
 
@@ -176,11 +169,6 @@ def list_query_names(operation: Operation) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def is_limited(key: Key) -> bool:
-    """Return whether a key is limited to a user or to collections."""
-    return key.platform_user_id is not None or key.collections is not None
-
-
 def _check_query(request: FacadeRequest) -> None:
     """Raise ApiError 400 for an undocumented query parameter of a limited key."""
     operation = _find_operation(request)
@@ -202,7 +190,7 @@ def check_body(request: FacadeRequest, body: bytes) -> None:
         known_fields.setdefault("id", Field("id", "integer"))
     for record in parsed if isinstance(parsed, list) else [parsed]:
         if not isinstance(record, dict):
-            raise _build_error("", "The body must be a JSON object, or a list of objects.")
+            raise build_body_error("The body must be a JSON object, or a list of objects.")
         for name, value in record.items():
             if name not in known_fields:
                 raise _build_unknown_error("body field", name)
@@ -237,13 +225,14 @@ def _find_operation(request: FacadeRequest) -> Operation | None:
 
 def _build_unknown_error(kind: str, name: str) -> ApiError:
     shown_name = name[:MAX_NAME_LENGTH]
-    return _build_error(
-        shown_name,
+    return build_body_error(
         f"Keys limited to a user or to collections cannot send the {kind} {shown_name!r}, because the API "
         "does not document it here. Remove it, or use a key without limits.",
+        shown_name,
     )
 
 
-def _build_error(name: str, reason: str) -> ApiError:
-    error_entry = {"code": INVALID_VALUE_CODE, "field": name, "message": reason}
+def build_body_error(reason: str, field: str = "") -> ApiError:
+    """Return 400 in the platform's words, with `reason` in `errors`."""
+    error_entry = {"code": INVALID_VALUE_CODE, "field": field, "message": reason}
     return ApiError(400, "Validation error", errors=[error_entry])

@@ -80,7 +80,7 @@ def read_unless_missing(
     Concurrent requests of the same record wait for the first. Raises `not_found_error` for a cached 404.
     """
     cache = request.not_found_cache
-    with cache.one_at_a_time(cache_key):
+    with cache.lock_key(cache_key):
         if cache.is_missing(cache_key):
             raise not_found_error
         response = read_response()

@@ -17,6 +17,7 @@ from integration.core.ids import MAX_ID
 from integration.core.json_records import find_item
 from integration.facade import includes, links, pass_through, read_through
 from integration.facade.request import FacadeRequest
+from integration.mirror.calls import live_table
 from integration.mirror.query import browse, query
 from integration.mirror.query.filters import Condition
 from integration.mirror.query.query import Query
@@ -103,6 +104,36 @@ def read_record(request: FacadeRequest, resource: Resource) -> Response:
     response = read_through.read_if_lacking(build, lambda: read_through.read(request, resource))
     check_user_scope(request, resource, key)
     return response
+
+
+def read_live_call(request: FacadeRequest, resource: Resource) -> Response:
+    """Respond with one live call: `{data, links}`, with the headers of the list.
+
+    A call whose end is known is 404. Another call that the mirror lacks may have just begun and is read
+    through. Until the first poll the list is read through, so its calls are too.
+    """
+    if request.requires_fresh:
+        return read_through.read(request, resource)
+    key = int(request.path_parameters["id"])
+    not_found_error = ApiError(404, f"There is no {resource.title} {key}.")
+    if key > MAX_ID:
+        raise not_found_error
+    with request.context.mirror_db.read(seconds=api_requests.QUERY_TIMEOUT_SECONDS) as connection:
+        state = get_state(connection, resource.collection)
+        stored_record = single_record.find_record(connection, resource, key)
+        has_ended = live_table.has_ended(connection, key)
+    if stored_record is None and has_ended:
+        raise not_found_error
+    if stored_record is None:
+        return read_new_record(request, resource, key, not_found_error)
+
+    def build(allow_partial: bool) -> Response | None:
+        if not state.can_serve_reads and not allow_partial:
+            return None
+        text = stored_record.doc.encode()
+        return build_item_response(request, resource, text, state, stored_record.links)
+
+    return read_through.read_if_lacking(build, lambda: read_through.read(request, resource))
 
 
 def _read_unknown_to_user(request: FacadeRequest, resource: Resource, key: int | str) -> Response:

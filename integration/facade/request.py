@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 from flask import Request
 from werkzeug.datastructures import MultiDict
@@ -17,14 +15,7 @@ from integration.context import AppContext
 from integration.facade.not_found_cache import NotFoundCache
 from integration.facade.subcollections import SUBCOLLECTIONS, RelatedRecords, StoredBelow
 from integration.mirror.query.positions import Positions
-from integration.mirror.sync_state.media_files import MediaKind
 from integration.platform_api.paging import encode_path
-from integration.platform_api.shared_download import SharedDownload
-
-FetchFile = Callable[[MediaKind, int], Path | SharedDownload]
-"""Fetches a file by kind and record id. Returns its path in the archive, or the running download.
-
-Raises PlatformError."""
 
 
 def fold_name(text: str) -> str:
@@ -50,7 +41,6 @@ class FacadeRequest:
     path: str
     operation: Operation | None
     path_parameters: dict[str, str]
-    fetch_file: FetchFile | None
     positions: Positions
     not_found_cache: NotFoundCache
 
@@ -92,6 +82,12 @@ class FacadeRequest:
     def subcollection(self) -> RelatedRecords | StoredBelow | None:
         """Relation of a path below a record, None for other paths."""
         return SUBCOLLECTIONS.get(self.operation.name) if self.operation is not None else None
+
+    @property
+    def is_limited(self) -> bool:
+        """True for a key that is limited to a user or to collections."""
+        key = self.caller.key
+        return key is not None and (key.platform_user_id is not None or key.collections is not None)
 
     @property
     def client_name(self) -> str | None:

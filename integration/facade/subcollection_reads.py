@@ -127,7 +127,8 @@ def _read_stored(request: FacadeRequest, subcollection: StoredBelow) -> Response
         return read_through.read_below(request, subcollection)
     with request.context.mirror_db.read() as connection:
         is_parent_known = _check_parent(request, subcollection, connection)
-        stored = _find_stored(request, subcollection, connection)
+        key = int(request.path_parameters["id"])
+        stored = subresources.find(connection, subcollection.parent, key, subcollection.name)
         count = _find_count(request, subcollection, connection)
         state = get_state(connection, subcollection.parent)
     if not is_parent_known:
@@ -145,13 +146,6 @@ def _read_stored(request: FacadeRequest, subcollection: StoredBelow) -> Response
         return None
 
     return read_through.read_if_lacking(build, lambda: read_through.read_below(request, subcollection))
-
-
-def _find_stored(
-    request: FacadeRequest, subcollection: StoredBelow, connection: sqlite3.Connection
-) -> StoredSubresource | None:
-    key = int(request.path_parameters["id"])
-    return subresources.find(connection, subcollection.parent, key, subcollection.name)
 
 
 def _find_count(

@@ -9,16 +9,11 @@ from flask import Request, Response
 
 from integration.access.browser import foreign_origin
 from integration.catalogue import COLLECTIONS
-from integration.core.api_responses import (
-    INVALID_VALUE_CODE,
-    ApiError,
-    build_gateway_error,
-    build_response,
-)
+from integration.core.api_responses import ApiError, build_gateway_error, build_response
 from integration.core.body_encodings import to_utf8
-from integration.facade import policy
 from integration.facade.exposure import EXPOSURE, Exposure
 from integration.facade.pass_through import select_passed_headers
+from integration.facade.policy import build_body_error, check_body
 from integration.facade.request import FacadeRequest
 from integration.sync.writing import write_through
 from integration.sync.writing.write_through import WriteRequest, WriteResult
@@ -103,10 +98,9 @@ def _read_body(request: FacadeRequest) -> bytes | None:
     Raises ApiError 413, or 400 if it is not JSON.
     """
     body = read_json_text(request.http_request, MAX_BODY_BYTES)
-    key = request.caller.key
-    if body and key is not None and policy.is_limited(key):
+    if body and request.is_limited:
         _parse_json(body)
-        policy.check_body(request, body)
+        check_body(request, body)
     if request.caller.visibility.user_scope is not None:
         return _restrict_to_own_user(body, request.caller.visibility.user_scope)
     if not body:
@@ -161,14 +155,7 @@ def check_content_type(request: Request) -> None:
         "+json"
     ):
         return
-    error_entry = {
-        "code": "SF0010",
-        "field": "Content-Type",
-        "message": f"{content_type} is not application/json.",
-    }
-    raise ApiError(
-        400, f"Content-Type: the body must be application/json, not {content_type}.", errors=[error_entry]
-    )
+    raise build_body_error(f"{content_type} is not application/json.", "Content-Type")
 
 
 def _restrict_to_own_user(body: bytes, user_id: int) -> bytes:
@@ -182,10 +169,3 @@ def _restrict_to_own_user(body: bytes, user_id: int) -> bytes:
     if parsed.get("from") not in (None, user_id, str(user_id)):
         raise ApiError(403, f"This key can only start calls from the user {user_id}. Omit the field from.")
     return orjson.dumps({**parsed, "from": str(user_id)})
-
-
-def build_body_error(reason: str) -> ApiError:
-    """Return 400 in the platform's words, with `reason` in `errors`."""
-    return ApiError(
-        400, "Validation error", errors=[{"code": INVALID_VALUE_CODE, "field": "", "message": reason}]
-    )

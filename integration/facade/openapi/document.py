@@ -8,13 +8,11 @@ from integration import __version__
 from integration.catalogue import OPERATIONS, RESOURCES
 from integration.catalogue.shapes import Operation
 from integration.catalogue.undocumented_operations import UNDOCUMENTED_OPERATIONS
-from integration.facade.exposure import EXPOSURE, UNDOCUMENTED_EXPOSURE, Exposure
+from integration.facade.exposure import EXPOSURE
 from integration.facade.openapi.operation_ids import build_operation_id
 from integration.facade.openapi.parameters import build_parameters, write_path
 from integration.facade.openapi.responses import build_body, build_error, build_responses
 from integration.facade.openapi.schemas import ERROR, Json, build_record_schema
-
-_EXPOSURE = EXPOSURE | UNDOCUMENTED_EXPOSURE
 
 _MODULE_TITLES = {
     "authentication": "Authentication",
@@ -26,16 +24,6 @@ _MODULE_TITLES = {
     "callmeback": "Call me back",
     "reports": "Reports",
     "registration": "Registration",
-}
-_POLICIES = {
-    Exposure.MIRROR: "Served from the mirror; requested from the platform if the mirror lacks data.",
-    Exposure.READ_THROUGH: "Requested from the platform each time; the cached last response is returned "
-    "while the platform is unreachable.",
-    Exposure.WRITE_THROUGH: "Sent to the platform; the result is in the mirror before the response is sent.",
-    Exposure.DESTRUCTIVE: "Sent to the platform; refused with 403 unless `facade.destructive` is set.",
-    Exposure.FILE: "Served from the archive; a missing file is sent during its download, and stored.",
-    Exposure.PUBLIC: "Passed to the platform; needs no credentials.",
-    Exposure.LOCAL: "Handled by Switchroom.",
 }
 _DESCRIPTION = (
     "The REST API of the hosted phone system, served from a mirror. A program written for the platform works "
@@ -88,13 +76,13 @@ def build_document(
 
 
 def _build_operation(operation: Operation, max_limit: int) -> Json:
-    exposure = _EXPOSURE.get(operation.name)
-    policy = _POLICIES[exposure] if exposure else "Passed through to the platform."
+    exposure = EXPOSURE.get(operation.name)
+    policy = exposure.value if exposure else "passed through to the platform"
     result: Json = {
         "operationId": build_operation_id(operation),
         "tags": [_MODULE_TITLES[operation.module]],
         "summary": operation.about,
-        "description": policy,
+        "description": f"{policy[0].upper()}{policy[1:]}.",
         "parameters": build_parameters(operation, max_limit),
         "responses": build_responses(operation),
         "x-policy": exposure.name.lower() if exposure else "pass_through",

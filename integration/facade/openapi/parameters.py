@@ -10,7 +10,7 @@ import orjson
 from integration.catalogue import get_resource
 from integration.catalogue.shapes import OPERATORS, Operation, Resource
 from integration.core.ids import MAX_ID
-from integration.facade.exposure import EXPOSURE, UNDOCUMENTED_EXPOSURE, Exposure
+from integration.facade.exposure import EXPOSURE, Exposure
 from integration.facade.openapi.schemas import FILTER, Json
 from integration.facade.policy import list_query_names
 from integration.facade.subcollections import SUBCOLLECTIONS
@@ -41,8 +41,7 @@ def has_ranges(operation: Operation) -> bool:
 
     Archived files support Range, generated CSV files do not.
     """
-    exposure = EXPOSURE.get(operation.name) or UNDOCUMENTED_EXPOSURE.get(operation.name)
-    return exposure is Exposure.FILE and not operation.path.endswith(".csv")
+    return EXPOSURE.get(operation.name) is Exposure.FILE and not operation.path.endswith(".csv")
 
 
 def build_parameters(operation: Operation, max_limit: int) -> list[Json]:

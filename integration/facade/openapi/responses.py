@@ -11,17 +11,12 @@ import orjson
 
 from integration.catalogue.shapes import Operation
 from integration.facade.exposure import EXPOSURE, Exposure
+from integration.facade.files import CONTENT_TYPES
 from integration.facade.openapi.parameters import has_ranges
 from integration.facade.openapi.schemas import LINKS, Json, build_fields_schema
 from integration.facade.subcollections import SUBCOLLECTIONS, RelatedRecords
 
-_FILE_TYPES = {
-    "mp3": "audio/mpeg",
-    "trace": "text/plain",
-    "pcap": "application/vnd.tcpdump.pcap",
-    "csv": "text/csv",
-    "pdf": "application/pdf",
-}
+_FILE_TYPES = {**CONTENT_TYPES, "csv": "text/csv"}
 _ANY_BYTES = "application/octet-stream"
 _MIRROR_HEADERS: Json = {
     "X-Mirror-Age": {
