@@ -97,13 +97,6 @@ def test_an_own_path_without_additional_fields_is_read_once(app: TestApp) -> Non
 # --- own paths that return more ------------------------------------------------------------------------
 
 
-def test_a_settings_record_keeps_both_forms(app: TestApp, users: PlatformCollection) -> None:
-    sync(app, "users")
-    assert app.get("/users").json["data"] == [USER]
-    assert app.get(f"/users/{USER_ID}").json["data"] == USER_SETTINGS
-    assert users.count_reads(USER_ID) == 1
-
-
 def test_a_record_read_before_the_first_sync_has_its_list_form_in_the_list(
     app: TestApp, users: PlatformCollection
 ) -> None:
@@ -160,9 +153,6 @@ def test_a_field_that_the_list_gains_ends_the_item_form(app: TestApp) -> None:
     users.listed[USER_ID] = USER_SETTINGS
     sync(app, "users")
     assert_agreement(app, "users", USER_SETTINGS)
-
-
-# --- writes --------------------------------------------------------------------------------------------
 
 
 # --- the newer read wins -------------------------------------------------------------------------------

@@ -255,19 +255,6 @@ def test_a_call_that_ends_while_its_record_is_in_transit_is_not_listed(
     assert facade.read_both() is None
 
 
-def test_no_cache_reads_list_and_record_through(app: TestApp, facade: LiveCallClient) -> None:
-    list_live(app, RECORD)
-    app.context.sync_jobs.poll()
-    answered = {**RECORD, "state": "CONNECTED", "connected_at": 1788338762}
-    list_live(app, answered)
-    fresh = {"Cache-Control": "no-cache"}
-    response = facade.get(PATH, fresh)
-    assert (response.json()["data"], read_mirror_headers(response)) == (answered, (None, None))
-    assert facade.get("/calls", fresh).json()["data"] == [answered]
-    assert facade.read_both() == answered
-    assert count_reads(app) == 3
-
-
 def test_a_change_through_the_facade_does_not_freeze_the_record(
     app: TestApp, facade: LiveCallClient, movable_clock: Clock
 ) -> None:

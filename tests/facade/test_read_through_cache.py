@@ -95,11 +95,7 @@ def test_dictionary_is_requested_once_a_day(app: TestApp, monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     "path",
     [
-        "/users/7/cdrs",
-        "/users/7/contacts",
-        "/contacts/5/cdrs",
         "/cdrs/5/notes",
-        "/users/7/smsthreads/1/2",
         "/users/7/cdrs?limit=5&page=2",
     ],
 )

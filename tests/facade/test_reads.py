@@ -84,14 +84,6 @@ def test_a_filter_on_a_list_compares_its_members(
     assert ([row["id"] for row in response.json["data"]], response.json["total"]) == (ids, len(ids))
 
 
-def test_record_is_served_from_the_mirror_with_links(app: TestApp) -> None:
-    app.put("cdrs", CDR)
-    response = app.get(f"/cdrs/{CDR['id']}")
-    own_path = f"/v1.2/voipstudio/cdrs/{CDR['id']}"
-    assert response.json == {"data": CDR, "links": {"self": own_path}}
-    assert response.headers["X-Mirror-Complete"] == "true"
-
-
 def test_internal_error_states_the_next_step_and_no_detail(
     own_app: TestApp, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -216,13 +208,6 @@ def test_unknown_paths_are_passed_through(app: TestApp) -> None:
     app.platform.respond("/faxes/7", {"data": {"id": 7}})
     assert app.get("/faxes/7?a=b").json == {"data": {"id": 7}}
     assert app.platform.requests[-1].query == {"a": ["b"]}
-
-
-def test_group_by_adds_the_count(app: TestApp) -> None:
-    app.put("cdrs", *cdrs(1, 2, src="1"), *cdrs(3, src="2"))
-    response = app.get("/cdrs?group_by=src").json
-    assert [(record["id"], record["count"]) for record in response["data"]] == [(2, 2), (3, 1)]
-    assert response["total"] == 2
 
 
 class TestCors:

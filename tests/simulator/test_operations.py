@@ -187,9 +187,3 @@ def test_an_invalid_body_is_refused_with_its_field(name, shared):
     assert response.status_code == 400, response.text
     assert [error["field"] for error in response.json()["errors"]] == [field]
     assert all(error.keys() == {"code", "field", "message"} for error in response.json()["errors"])
-
-
-def test_every_operation_with_a_body_has_an_invalid_body_here():
-    with_bodies = {n for n, row in EVERY.items() if 400 in row.errors and row.body is not None}
-    # Logins and lead calls name no field, as observed (docs/platform.md#5-errors).
-    assert with_bodies - BAD.keys() == {"POST /login", "POST /login2fa", "POST /leadcalls"}

@@ -94,19 +94,6 @@ def test_filter_is_a_text_with_an_example(api: dict[str, Any]) -> None:
     assert filters["/reportschedules/dictionaries"] == "[]"
 
 
-def test_every_operation_has_the_error_schema(api: dict[str, Any]) -> None:
-    error = {"$ref": "#/components/schemas/error"}
-    assert api["components"]["responses"]["error"]["content"]["application/json"]["schema"] == error
-    for _, path, operation in iter_operations(api):
-        assert "default" in operation["responses"], path
-        for status, response in operation["responses"].items():
-            if status == "default" or int(status) >= 400:
-                content = response.get("content", {}).get("application/json", {})
-                assert (
-                    response == {"$ref": "#/components/responses/error"} or content.get("schema") == error
-                ), (path, status)
-
-
 @pytest.mark.exhaustive
 def test_recorded_payloads_fit_the_document(api: dict[str, Any]) -> None:
     """Payloads of the platform have the documented types."""

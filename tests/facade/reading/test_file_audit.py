@@ -23,9 +23,7 @@ def list_entries(app: TestApp) -> list[tuple[str, str, str]]:
     return [(entry.who, entry.what, entry.about) for entry in reversed(audit.list_newest(app.app_db))]
 
 
-@pytest.mark.parametrize(
-    "range_header", ["bytes=1-", f"bytes=-{len(SOUND)}", "bytes=0-0", "bytes=00-", "bytes=0-"]
-)
+@pytest.mark.parametrize("range_header", ["bytes=1-", f"bytes=-{len(SOUND)}"])
 def test_every_part_of_a_recording_is_recorded(app: TestApp, range_header: str) -> None:
     archive(app)
     response = app.get(URL, {**app.headers, "Range": range_header})

@@ -44,15 +44,6 @@ def test_notes_of_a_cdr_are_stored_and_queried(account: TestApp) -> None:
     assert account.platform.requests == []
 
 
-def test_chat_messages_of_a_user_have_pages_and_groups(account: TestApp) -> None:
-    path = f"/users/{USER}/chatmsgs"
-    read_through(account, path, MESSAGES)
-    page = account.get(f"{path}?page=2&limit=2").json
-    assert ([record["id"] for record in page["data"]], page["total"]) == ([53], 3)
-    groups = account.get(f"{path}?group_by=chat_id").json
-    assert groups == {"data": [{**MESSAGES[1], "count": 2}, {**MESSAGES[2], "count": 1}], "total": 2}
-
-
 def test_the_announcements_of_a_user_keep_the_form_of_the_platform(account: TestApp) -> None:
     path = f"/users/{USER}/audio"
     form = {"data": {"user_id": USER, "language": "en"}, "links": {}}
