@@ -18,19 +18,8 @@ from integration.workspace import notes
 
 Json = dict[str, Any]
 
-LIST_PARAMETERS = (
-    "from",
-    "to",
-    "party",
-    "line",
-    "person",
-    "direction",
-    "outcome",
-    "open",
-    "limit",
-    "next",
-    "changed_after",
-)
+_FILTERS = ("from", "to", "party", "line", "person", "direction", "outcome", "open")
+LIST_PARAMETERS = (*_FILTERS, "limit", "next", "changed_after")
 ALL_CHANGES = "0"
 """Value of `changed_after` that lists all calls."""
 

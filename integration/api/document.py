@@ -50,35 +50,34 @@ _MERGED: Json = {
     **_NUMBER,
     "description": "With `changed_after` only: `id` is no call any more, but part of this one, or null",
 }
-_PARAMETERS: Mapping[str, tuple[Json, str]] = {
-    "from": ({"type": "string"}, "First day (`2026-10-01`, display zone) or first moment (UTC)"),
-    "to": ({"type": "string"}, "Last day, included, or end (UTC), not included"),
-    "party": ({"type": "string"}, "Number of the outside party, in any notation"),
-    "line": ({"type": "string"}, "Number of the account"),
-    "person": (_ID, "Id of the platform user who answered or placed the call"),
-    "direction": ({"enum": list(DIRECTION_LABELS)}, "Direction"),
-    "outcome": ({"enum": list(OUTCOMES)}, "Outcome of ended calls"),
-    "open": ({"enum": ["0", "1"]}, "1: calls that have not ended"),
-    "state": ({"enum": ["open", "closed"]}, "State of the items; open without it"),
-    "limit": (
-        {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT},
-        "Entries of a page",
-    ),
-    "next": ({"type": "string"}, "`next` of the page before"),
-    "changed_after": (
-        {"type": "string"},
-        "`next` of an earlier response to this parameter, or `0`; the only other parameter is `limit`",
-    ),
-    "after": (
-        {"type": "string"},
-        "`next` of the response before, or the `id` of an event; from now without it",
-    ),
-    "kinds": ({"type": "string", "example": "call.ended,gap"}, f"Some of {', '.join(KINDS)}, with commas"),
-    "wait": (
-        {"type": "integer", "minimum": 0, "maximum": events.MAX_WAIT, "default": 0},
-        "Seconds to wait for an event",
-    ),
+_PARAMETERS: Mapping[str, str] = {
+    "from": "First day (`2026-10-01`, display zone) or first moment (UTC)",
+    "to": "Last day, included, or end (UTC), not included",
+    "party": "Number of the outside party, in any notation",
+    "line": "Number of the account",
+    "person": "Id of the platform user who answered or placed the call",
+    "direction": "Direction",
+    "outcome": "Outcome of ended calls",
+    "open": "1: calls that have not ended",
+    "state": "State of the items; open without it",
+    "limit": "Entries of a page",
+    "next": "`next` of the page before",
+    "changed_after": "`next` of an earlier response to this parameter, or `0`; the only other one is `limit`",
+    "after": "`next` of the response before, or the `id` of an event; from now without it",
+    "kinds": f"Some of {', '.join(KINDS)}, with commas",
+    "wait": "Seconds to wait for an event",
 }
+_PARAMETER_SCHEMAS: Mapping[str, Json] = {
+    "person": _ID,
+    "direction": {"enum": list(DIRECTION_LABELS)},
+    "outcome": {"enum": list(OUTCOMES)},
+    "open": {"enum": ["0", "1"]},
+    "state": {"enum": ["open", "closed"]},
+    "limit": {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT},
+    "kinds": {"type": "string", "example": "call.ended,gap"},
+    "wait": {"type": "integer", "minimum": 0, "maximum": events.MAX_WAIT, "default": 0},
+}
+"""Schemas of parameters that are not any text."""
 
 
 def build_own_paths() -> dict[str, Json]:
@@ -147,8 +146,8 @@ def _build(
                 {
                     "name": name,
                     "in": "query",
-                    "schema": _PARAMETERS[name][0],
-                    "description": _PARAMETERS[name][1],
+                    "schema": _PARAMETER_SCHEMAS.get(name, {"type": "string"}),
+                    "description": _PARAMETERS[name],
                 }
                 for name in query
             ),
