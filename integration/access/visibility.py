@@ -117,9 +117,7 @@ class Visibility:
 
         Its counts include only records that the viewer sees.
         """
-        return browse.get_collection_state(
-            connection, resource, self.restrict_query(connection, Query(resource))
-        )
+        return browse.get_collection_state(connection, self.restrict_query(connection, Query(resource)))
 
     # --- calls -----------------------------------------------------------------------------------
 

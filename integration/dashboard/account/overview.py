@@ -50,7 +50,10 @@ def index() -> str:
         sections=sections,
         states=states,
         problems=_group_problems(sections, states),
-        synced=sum(bool(state.complete_at or (state.is_live and state.read_at)) for state in states.values()),
+        synced=sum(
+            bool(state.sync.complete_at or (state.sync.is_live and state.sync.last_success_at))
+            for state in states.values()
+        ),
     )
 
 
@@ -60,7 +63,7 @@ def _group_problems(
     """Return the sections that could not be synced, by their error without its path."""
     problems: dict[str, list[Section]] = {}
     for section in chain.from_iterable(sections.values()):
-        error = states[section.collection].error
+        error = states[section.collection].sync.last_error
         if error is not None:
             problems.setdefault(error.removeprefix(f"/{section.collection}: "), []).append(section)
     return problems

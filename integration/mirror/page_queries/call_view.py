@@ -75,36 +75,10 @@ class CallView:
 
 
 PARAMETERS = (
-    "q",
-    "range",
-    "from",
-    "to",
-    "direction",
-    "outcome",
-    "person",
-    "line",
-    "min",
-    "max",
-    "recorded",
-    "voicemail",
-    "waited",
-    "group",
-    "country",
-    "charged",
-    "cost",
-    "label",
-    "weekday",
-    "hour",
-    "begin",
-    "end",
-    "since",
-    "clock",
-    "reason",
-    "reached",
-    "rang",
-    "open",
-    "rows",
-)
+    "q", "range", "from", "to", "direction", "outcome", "person", "line", "min", "max", "recorded",
+    "voicemail", "waited", "group", "country", "charged", "cost", "label", "weekday", "hour", "begin", "end",
+    "since", "clock", "reason", "reached", "rang", "open", "rows",
+)  # fmt: skip
 _NO_FILTERS = ("q", "range", "from", "to", "rows")
 """Parameters that are no filter with a description of its own."""
 

@@ -14,7 +14,7 @@ from integration.core.json_records import read_record
 from integration.mirror.query.filter_sql import list_indexes
 from integration.mirror.query.query import Query
 from integration.mirror.records.rows import Key, get_key_type
-from integration.mirror.sync_state.collection_state import get_state
+from integration.mirror.sync_state.collection_state import State, get_state
 
 SAMPLE_SIZE = 200
 """Number of newest records read by `sample_fields`."""
@@ -26,50 +26,26 @@ MAX_SCAN_ROWS = 20_000
 
 @dataclass(frozen=True, slots=True)
 class CollectionState:
-    """State of a collection in the mirror. Times are UTC text.
+    """State of a collection in the mirror.
 
     `rows`: number of present records. `missing`: number of stored records that are no longer on the platform.
-    `total`: last count reported by the platform. `complete_at`: end of the last full sync. `read_at`: time
-    from which the age of the data counts. `error`: last error, None after a success. `full_sync_rows`:
-    records read by the running full sync, None if none runs. `is_live`: the collection lists live objects.
     """
 
-    rows: int = 0
-    missing: int = 0
-    total: int | None = None
-    complete_at: str | None = None
-    read_at: str | None = None
-    error: str | None = None
-    full_sync_rows: int | None = None
-    is_live: bool = False
+    sync: State
+    rows: int
+    missing: int
 
     @property
     def is_mirrored(self) -> bool:
         """Return whether the collection was ever read, even partly."""
-        return self.read_at is not None or self.full_sync_rows is not None or bool(self.rows or self.missing)
+        return bool(self.sync.last_success_at or self.sync.begun_at or self.rows or self.missing)
 
 
-def get_collection_state(
-    connection: sqlite3.Connection, resource: Resource, restriction: Query | None = None
-) -> CollectionState:
-    """Return the state of a collection.
-
-    `restriction` limits the counts to its matches, for users who see only part of the collection.
-    """
-    state = get_state(connection, resource.collection)
-    query = restriction or Query(resource)
-    rows = query.count_matches(connection)
-    missing = replace(query, include_missing=True).count_matches(connection) - rows
-    return CollectionState(
-        rows,
-        missing,
-        state.total,
-        state.complete_at,
-        state.last_success_at,
-        state.last_error,
-        state.walk_rows if state.begun_at else None,
-        state.is_live,
-    )
+def get_collection_state(connection: sqlite3.Connection, restriction: Query) -> CollectionState:
+    """Return the state of a collection, with the counts of the matches of `restriction`."""
+    rows = restriction.count_matches(connection)
+    missing = replace(restriction, include_missing=True).count_matches(connection) - rows
+    return CollectionState(get_state(connection, restriction.resource.collection), rows, missing)
 
 
 @dataclass(frozen=True, slots=True)
