@@ -214,13 +214,6 @@ def test_the_last_search_names_table_and_key(place: FilledDataDir) -> None:
     assert "possibly left: house.db: audit 2\n" in done.stderr
 
 
-def test_an_erasure_replaces_the_number_in_audit_entries(place: FilledDataDir) -> None:
-    assert place.erase(f"+{THEIRS}", "--yes").exit_code == 0
-    with place.product() as product:
-        entries = [(entry.id, entry.what, entry.about) for entry in audit.list_newest(product.context.app_db)]
-    assert entries == [(2, "number erased", "erasure 1"), (1, "export", "calls of erased")]
-
-
 def test_an_id_is_found_across_two_reads_of_a_file(tmp_path: Path) -> None:
     text = str(OTHER_LEG).encode()
     paths = [tmp_path / f"mirror.db.damaged-{split}" for split in range(len(text) + 1)]

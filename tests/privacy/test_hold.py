@@ -167,19 +167,6 @@ def finish_empty_full_sync(product: Product, collection: str) -> None:
     deletions.confirm_missing(product.context, PLAN[collection], Tally())
 
 
-@pytest.mark.parametrize("what", [f"+{THEIRS}", pytest.param(str(LEG), marks=pytest.mark.exhaustive)])
-def test_an_erasure_is_rejected_until_the_hold_is_released(place: FilledDataDir, what: str) -> None:
-    place.hold(what, "--reason", "claim 17")
-    before = place.find_texts(THEIRS, "Ann Example")
-    for arguments in ((), ("--yes",)):
-        refused = place.erase(f"+{THEIRS}", *arguments)
-        assert (refused.exit_code, "under legal hold" in refused.stderr) == (1, True)
-    assert place.find_texts(THEIRS, "Ann Example") == before
-    assert place.hold(what, "--release").exit_code == 0
-    assert place.erase(f"+{THEIRS}", "--yes").exit_code == 0
-    assert place.find_texts(THEIRS, "Ann Example") == {}
-
-
 def test_holds_are_listed_audited_and_set_only_once(place: FilledDataDir) -> None:
     place.hold(f"+{OTHER}", "--reason", "claim 17")
     second = place.hold(f"+{OTHER}", "--reason", "claim 17")

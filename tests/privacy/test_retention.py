@@ -169,17 +169,6 @@ def test_transcripts_are_deleted_from_columns_and_documents_and_stay_deleted(mak
         assert document["transcript"] is None
 
 
-@pytest.mark.parametrize("late", [False, True])
-@pytest.mark.parametrize("title", ["\U0001f600", "\ud83d"])
-def test_other_values_of_a_record_without_its_transcript_are_unchanged(make_retention, late, title):
-    app = make_retention(transcripts_days=LIMIT)
-    values = {"metadata": {"score": [1, None]}, "number": 12345678901234567890, "title": title}
-    app.store("monitors", 1, OLD, late=late, transcript="call back", **values)
-    app.job.run()
-    document = json.loads(app.query("SELECT _doc FROM monitors")[0])
-    assert document == {"id": 1, "timestamp": at(OLD), "transcript": None, **values}
-
-
 def test_a_deleted_transcript_of_a_kept_call_is_not_found(make_retention):
     app = make_retention()
     app.store("cdrs", 1, NEW, live_id=LEG, src="442079460001", duration=5)

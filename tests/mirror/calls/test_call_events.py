@@ -146,16 +146,3 @@ def test_events_name_the_columns_of_the_view(mirror: CallMirror) -> None:
     old = tuple(object() for _ in row)
     assert set(call_events.find_changed_columns(old, row)) == set(CallRow._fields[:-1]) & view
     assert set(CallRow._fields[:-1]) - view == NEVER_SHOWN | {"unconfirmed"}
-
-
-def test_the_newest_changes_are_kept(mirror: CallMirror) -> None:
-    mirror.mirror_db.write(lambda tx: [tx.announce("alert", 0) for _ in range(30)])
-    with mirror.mirror_db.read() as connection:
-        _, newest = change_log.find_bounds(connection)
-    assert mirror.mirror_db.write(lambda tx: change_log.prune(tx, 10))
-    assert not mirror.mirror_db.write(lambda tx: change_log.prune(tx, 10))
-    with mirror.mirror_db.read() as connection:
-        assert change_log.find_bounds(connection) == (newest - 9, newest)
-    assert change_log.since(mirror.mirror_db, newest - 11) is None
-    assert len(change_log.since(mirror.mirror_db, newest - 10) or ()) == 10
-    assert change_log.since(mirror.mirror_db, newest + 1) is None

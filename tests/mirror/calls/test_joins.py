@@ -8,9 +8,7 @@ from integration.mirror.calls.joins import Link, join_legs
 from tests.support.payloads.call_facts import (
     ANN,
     BOB,
-    CALLER,
     GROUP,
-    OTHER,
     CallMirror,
     Phone,
     cdr,
@@ -102,14 +100,6 @@ def group(leg: int, user: int, **more: object) -> Phone:
     return Phone(leg, user, context=f"RG-{GROUP}", **more)  # type: ignore[arg-type]
 
 
-def test_a_root_that_arrives_later_confirms_a_provisional_call(mirror: CallMirror) -> None:
-    one, two = group(101, ANN), group(102, BOB)
-    mirror.apply(one.event("ringing", 0.3), two.event("ringing", 0.4))
-    assert mirror.calls("id", "legs", "provisional") == [(101, 2, 1)]
-    mirror.apply(two.event("missed", 9, root_call_id=101, final=False))
-    assert mirror.calls("id", "legs", "provisional") == [(101, 2, 0)]
-
-
 def test_a_later_parent_id_joins_two_calls_and_maps_the_old_id_to_the_joined_call(mirror: CallMirror) -> None:
     mirror.apply(Phone(101, ANN).event("ringing", 0.3), Phone(102, BOB, started=9).event("ringing", 9))
     assert mirror.calls("id") == [(101,), (102,)]
@@ -126,27 +116,6 @@ def test_a_root_that_arrives_later_renames_the_call_and_maps_every_old_id_to_it(
     assert mirror.calls("id", "legs") == [(99, 2)]
     assert mirror.present_ids(99, 105, 106) == {99: 99, 105: 99, 106: 99}
     assert mirror.changes().count(("call_gone", "105")) == 1
-
-
-def test_later_roots_separate_a_provisional_call(mirror: CallMirror) -> None:
-    """Example: two calls of one number to one group within one second."""
-    one, two = group(101, ANN), group(102, BOB)
-    mirror.apply(one.event("ringing", 0.3), two.event("ringing", 0.4))
-    assert mirror.calls("id") == [(101,)]
-    mirror.apply(one.event("missed", 9, root_call_id=101), two.event("missed", 9, root_call_id=102))
-    assert mirror.calls("id", "provisional") == [(101, 0), (102, 0)]
-
-
-def test_a_leg_that_a_cdr_assigns_to_another_caller_leaves_its_call(
-    mirror: CallMirror,
-) -> None:
-    mirror.apply(group(101, ANN).event("ringing", 0.3), group(102, BOB).event("ringing", 0.4))
-    assert mirror.calls("id", "legs") == [(101, 2)]
-    mirror.apply(("cdrs", cdr(9002, 102, 0, 18, 0, src=OTHER, context=f"RG-{GROUP}")))
-    assert mirror.calls("id", "party", "legs", "provisional") == [
-        (101, CALLER, 1, 0),
-        (102, OTHER, 1, 0),
-    ]
 
 
 def test_a_former_call_id_maps_to_the_call_after_every_fact_lost_it(mirror: CallMirror) -> None:

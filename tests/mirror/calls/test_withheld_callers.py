@@ -82,13 +82,7 @@ def test_a_caller_with_a_uri_has_the_number_in_it(call_app: TestApp, fresh: Call
 @pytest.fixture
 def fresh(call_app: TestApp, mirror: CallMirror, monkeypatch: pytest.MonkeyPatch) -> CallMirror:
     """A mirror and an empty call-back list, two minutes after the calls of the tests."""
-    for table in (
-        "callbacks",
-        "callback_calls",
-        "callback_deeds",
-        "callback_deed_calls",
-        "callback_start",
-    ):
+    for table in ("callbacks", "callback_calls", "callback_deeds", "callback_deed_calls", "callback_start"):
         call_app.app_db.write(lambda tx, table=table: tx.execute(f"DELETE FROM {table}"))
     set_now(monkeypatch, 120)
     return mirror

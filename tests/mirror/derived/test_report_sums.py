@@ -174,16 +174,6 @@ def test_another_time_zone_or_service_level_is_computed_from_the_calls(mirror, z
     check(mirror, FIRST, TODAY, before)
 
 
-def test_an_invalid_start_time_does_not_block_the_computation(mirror):
-    zone = ZoneInfo("Europe/London")
-    rng = random.Random(4)
-    broken = call(rng, 1000)
-    broken[COLUMNS.index("started_at")] = "0000-00-00 00:00:00"
-    put(mirror, broken, *(call(rng, number) for number in range(600)))
-    compute_all(mirror, zone, 20)
-    assert count_stored_days(mirror) == 40
-
-
 def test_calls_of_today_are_due_once(mirror):
     """Each would else be a row of `_due` until the next day."""
     zone = ZoneInfo("Asia/Kathmandu")

@@ -194,13 +194,3 @@ def test_history_that_is_read_from_the_newest_record_on_fills_its_pages(mirror):
     used = mirror.run_exclusive(count_pages)
     mirror.run_exclusive(lambda connection: connection.execute("VACUUM"))
     assert used < 1.2 * mirror.run_exclusive(count_pages)
-
-
-def test_a_field_the_catalogue_has_learnt_becomes_a_column_at_the_next_start(mirror, tmp_path):
-    mirror.write(lambda tx: tx.execute("DROP INDEX cdrs_noted"))
-    mirror.write(lambda tx: tx.execute("ALTER TABLE cdrs DROP COLUMN nb_notes"))
-    mirror.close()
-    reopened = open_mirror(tmp_path / "mirror.db")
-    store(reopened, "cdrs", document(id=1, nb_notes=3))
-    assert row(reopened, "cdrs", 1)["nb_notes"] == 3
-    reopened.close()

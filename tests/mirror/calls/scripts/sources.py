@@ -233,13 +233,4 @@ SCRIPTS = [
             )
         ],
     ),
-    Script(
-        "the hang-up arrives first",
-        [
-            _ANN.hangup(18), delay(_ANN.answer(), 12), delay(_ANN.webhook("initial", 0.1), 19),
-            delay(_ANN.ringing(), 19),
-        ],
-        [_ANSWERED],
-        during={18.5: [{"state": "ended"}], 19.2: [{"state": "ended", "outcome": "answered"}]},
-    ),
 ]  # fmt: skip

@@ -7,7 +7,6 @@ from tests.mirror.calls.scripts.script import Call, Script
 
 _ANN = Leg(101, ANN, connected=5, root=101)
 _CONSULTATION = internal(102, BOB, start=26, connected=30)
-_BLIND = Leg(102, BOB, 25, connected=31)
 _BLIND_MISSED = Leg(102, BOB, 25)
 _ABROAD = Leg(
     102, None, 26, connected=35, context="PSTN_CALL", src=DDI, src_id=str(ANN), src_name="Ann Example",
@@ -21,38 +20,6 @@ _HOST = internal(111, BOB, connected=0, dst="700", **_ROOM)
 _LATE_HOST = internal(111, BOB, start=18, connected=20, dst="700", **_ROOM)
 
 SCRIPTS = [
-    Script(
-        "hold, twice",
-        [
-            _ANN.ringing(), _ANN.answer(), _ANN.webhook("hold", 10), _ANN.webhook("unhold", 20),
-            _ANN.webhook("hold", 30), _ANN.webhook("unhold", 35), _ANN.hangup(50),
-        ],
-        [
-            Call(
-                101, "answered", (101,), wait=5, talk=30, hold=15, user="Ann Example",
-                columns={"hold_incomplete": 0},
-            )
-        ],
-        during={15: [{"state": "on_hold"}], 25: [{"state": "talking"}]},
-    ),
-    Script(
-        "hold, the unhold is lost",
-        [_ANN.ringing(), _ANN.answer(), _ANN.webhook("hold", 10), _ANN.hangup(30)],
-        [
-            Call(
-                101, "answered", (101,), wait=5, talk=5, hold=20, user="Ann Example",
-                columns={"hold_incomplete": 1},
-            )
-        ],
-    ),
-    Script(
-        "blind transfer, answered",
-        [
-            _ANN.ringing(), _ANN.answer(), _ANN.hangup(25), _BLIND.ringing(), _BLIND.answer(),
-            _BLIND.hangup(61), _ANN.cdr(25, 20, at=100), _BLIND.cdr(36, 30, at=100, parent_live_id=101),
-        ],
-        [Call(101, "answered", (101, 102), wait=5, talk=50, user="Ann Example")],
-    ),
     Script(
         "blind transfer, not answered",
         [
