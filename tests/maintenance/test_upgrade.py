@@ -94,7 +94,7 @@ def read_version(data_dir: Path) -> str:
     return str(json.loads((data_dir / "version.json").read_text())["version"])
 
 
-def test_a_start_copies_the_databases_before_it_migrates_them(
+def test_the_first_start_copies_the_databases_before_it_migrates_them(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     data_dir = make_data_dir(tmp_path / "data")
@@ -111,6 +111,10 @@ def test_a_start_copies_the_databases_before_it_migrates_them(
     printed = capsys.readouterr().err
     assert f"switchroom restore {copy} --replace" in printed
     assert "start Switchroom 0.1.0" in printed
+    made_at = copy.stat().st_mtime_ns
+    start_once(data_dir)
+    assert copy.stat().st_mtime_ns == made_at
+    assert capsys.readouterr().err == ""
 
 
 def test_a_first_start_after_a_first_user_copies_nothing(
@@ -123,17 +127,6 @@ def test_a_first_start_after_a_first_user_copies_nothing(
     assert not (data_dir / "backups" / COPY).exists()
     assert "not copied" not in caplog.text
     assert read_version(data_dir) == __version__
-
-
-def test_later_starts_of_the_version_copy_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    data_dir = make_data_dir(tmp_path / "data")
-    start_once(data_dir)
-    copy = data_dir / "backups" / COPY
-    made_at = copy.stat().st_mtime_ns
-    capsys.readouterr()
-    start_once(data_dir)
-    assert copy.stat().st_mtime_ns == made_at
-    assert capsys.readouterr().err == ""
 
 
 def test_a_start_after_a_killed_migration_keeps_the_copy(tmp_path: Path) -> None:

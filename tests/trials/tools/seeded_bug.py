@@ -8,38 +8,70 @@ Each function patches the product by `patch(target, name, value)`. In the proces
 from __future__ import annotations
 
 import io
+import json
 import os
+import sqlite3
 import sys
+import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterable
+from contextlib import closing, suppress
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from integration.access import sessions
 from integration.cli import main
-from integration.core import clock, json_records
-from integration.core.errors import PlatformBroken, PlatformError, StorageBroken, StorageBusy, StorageError
+from integration.core import clock, json_records, process_lock
+from integration.core.errors import (
+    NewerDatabase,
+    PlatformBroken,
+    PlatformError,
+    StorageBroken,
+    StorageBusy,
+    StorageError,
+)
+from integration.core.number_search.wide_search import WideSearch
+from integration.core.scheduler import Scheduler
+from integration.events import deliveries, subscriptions
 from integration.inbox import receive, store
+from integration.mirror import migrations as mirror_migrations
 from integration.mirror.calls.store import CallStore
+from integration.mirror.page_queries import messages
 from integration.mirror.query import query
 from integration.mirror.records import masking
 from integration.platform_api import login
 from integration.platform_api.circuit import CircuitOpen
 from integration.platform_api.client import Platform
-from integration.sqlite import database
+from integration.privacy import final_check
+from integration.server import early_inbox
+from integration.sqlite import database, database_files, migrations
 from integration.sqlite.write_jobs import Pending
 from integration.sync.files import disk_quota
 from integration.sync.jobs import SyncJobs
 from integration.sync.reading import day_counts, deletions, incremental_sync
 from integration.sync.reading.page_store import Tally
-from tests.trials.tools import bugs_in_receipt, bugs_in_upkeep
+from integration.sync.writing import text_back_sending
+from integration.workspace import text_back
 
 Patch = Callable[[Any, str, object], object]
 Acknowledgements = Pending[store.Acknowledgement]
 
+STEP_SECONDS, STEP_LINE = 0.1, "migration step"
+"""Duration of a slow step of a migration, in which the trial kills the process; beginning of its line."""
+REWRITE_SECONDS, REWRITE_STEP = 12.0, "rewrite of all CDRs"
 HOURS_OF_OUTAGE = 0.5
 """Hours of a first sync; later syncs belong to the outage of the trial `day`."""
+
+
+def _acknowledge(status: store.Acknowledgement) -> Acknowledgements:
+    result: Acknowledgements = Pending()
+    result.set_result(status)
+    return result
+
 
 # --- webhooks ----------------------------------------------------------------------------------------------
 
@@ -52,9 +84,7 @@ def acknowledge_early(patch: Patch) -> None:
         later = threading.Timer(0.2, receive_durably, (inbox, body))
         later.daemon = True
         later.start()
-        result: Acknowledgements = Pending()
-        result.set_result("stored")
-        return result
+        return _acknowledge("stored")
 
     patch(store.Inbox, "receive", receive)
 
@@ -64,12 +94,10 @@ def acknowledge_unstored(patch: Patch) -> None:
     receive_durably = store.Inbox.receive
 
     def receive(inbox: store.Inbox, body: bytes) -> Acknowledgements:
-        result: Acknowledgements = Pending()
         try:
-            result.set_result(receive_durably(inbox, body).result())
+            return _acknowledge(receive_durably(inbox, body).result())
         except StorageError:
-            result.set_result("stored")
-        return result
+            return _acknowledge("stored")
 
     patch(store.Inbox, "receive", receive)
 
@@ -296,11 +324,224 @@ def skip_incremental_sync(patch: Patch) -> None:
     patch(SyncJobs, "verify_completeness", lambda _jobs: None)
 
 
+# --- receipt and outgoing webhooks -----------------------------------------------------------------------
+
+
+def keep_first_body(patch: Patch) -> None:
+    """Acknowledge a webhook whose id is known, and do not store it."""
+    receive_durably, known = store.Inbox.receive, dict[str, bytes]()
+
+    def receive_first(inbox: store.Inbox, body: bytes) -> Acknowledgements:
+        first = known.setdefault(_read_id(body), body)
+        if first == body:
+            return receive_durably(inbox, body)
+        return _acknowledge("duplicate")
+
+    patch(store.Inbox, "receive", receive_first)
+
+
+def fail_on_numeric_ids(patch: Patch) -> None:
+    """Fail for every other webhook whose id is not a text."""
+    receive_durably, numbers = store.Inbox.receive, count()
+
+    def receive_text(inbox: store.Inbox, body: bytes) -> Acknowledgements:
+        if _read_id(body)[:1] == '"' or next(numbers) % 2:
+            return receive_durably(inbox, body)
+        raise KeyError("id")
+
+    patch(store.Inbox, "receive", receive_text)
+
+
+def read_bodies_of_any_size(patch: Patch) -> None:
+    """Read a body without a limit."""
+    patch(receive, "BODY_LIMIT", 2**40)
+
+
+def merge_equal_texts(patch: Patch) -> None:
+    """Store one message of each text that arrives by webhook."""
+    add_event = messages.add_event
+
+    def add_once(tx: Any, event: messages.SmsReceived) -> None:
+        if tx.execute("SELECT 1 FROM _sms_events WHERE text = ?", (event.text,)).fetchone() is None:
+            add_event(tx, event)
+
+    patch(messages, "add_event", add_once)
+
+
+def store_cursor_early(patch: Patch) -> None:
+    """Let the cursor of an outgoing webhook continue whatever the response is, as if stored before it."""
+    send = deliveries.Deliveries.send
+
+    def send_without_response(sender: Any, subscription: Any, event: Any) -> Any:
+        return replace(send(sender, subscription, event), error=None)
+
+    patch(deliveries.Deliveries, "send", send_without_response)
+
+
+def retry_events_soon(patch: Patch) -> None:
+    """Retry failed requests of outgoing webhooks after a second. No bug: trials would wait."""
+    patch(subscriptions, "EVENTS", (1.0,))
+
+
+def claim_texts_late(patch: Patch) -> None:
+    """Store a text to a missed caller after the platform's response, not before the request."""
+    numbers: dict[int, str] = {}
+
+    def count_only(tx: Any, call_id: int, number: str) -> int:
+        numbers[call_id] = number
+        return text_back.load_state(tx.connection).texts
+
+    def store(app_db: Any, call_id: int, refusal: str) -> None:
+        app_db.write(lambda tx: claim(tx, call_id, numbers[call_id]))
+        finish(app_db, call_id, refusal)
+
+    claim, finish = text_back.claim, text_back.finish
+    patch(text_back, "claim", count_only)
+    patch(text_back, "finish", store)
+    # The write log has the request.
+    patch(text_back_sending, "_list_written", lambda *_: ())
+
+
+def look_for_texts_often(patch: Patch) -> None:
+    """Look for missed callers five times a second. No bug: trials would wait."""
+    patch(text_back_sending, "RUN_SECONDS", 0.2)
+
+
+def _read_id(body: bytes) -> str:
+    """Return the id of an event as JSON text; empty for another body."""
+    try:
+        payload = json.loads(body)
+    except ValueError:
+        return '""'
+    return json.dumps(payload.get("id", "")) if isinstance(payload, dict) else '""'
+
+
+# --- start, migrations, backups, reports ------------------------------------------------------------------
+
+
+def rewrite_all_cdrs(patch: Patch) -> None:
+    """Add a migration step that rewrites each CDR, and takes REWRITE_SECONDS at least; no bug."""
+
+    def rewrite(schema: Any) -> None:
+        begun = time.monotonic()
+        schema.execute("UPDATE cdrs SET _source = _source || ''")
+        time.sleep(max(0.0, begun + REWRITE_SECONDS - time.monotonic()))
+
+    patch(mirror_migrations, "MIGRATIONS", {**mirror_migrations.MIGRATIONS, REWRITE_STEP: rewrite})
+
+
+def start_all_jobs(patch: Patch) -> None:
+    """Run each job at the start, also those whose first run is an hour later; no bug."""
+    every = Scheduler.every
+    patch(
+        Scheduler,
+        "every",
+        lambda *arguments, **options: every(*arguments, **{**options, "first_after": 0.0}),
+    )
+
+
+def search_files_in_worker(patch: Patch) -> None:
+    """Open all files, also the databases, in the process that erases a number."""
+
+    def search_files(
+        paths: Iterable[Path], numbers: Iterable[str], *_ids: object, **_options: object
+    ) -> list[Path]:
+        searches = [WideSearch(e164) for e164 in numbers]
+        return [path for path in paths if any(search.is_in_file(path) for search in searches)]
+
+    patch(final_check, "search_files", search_files)
+
+
+def receive_last(patch: Patch) -> None:
+    """Store webhooks only when the whole product has started."""
+    patch(early_inbox, "open_inbox_early", lambda *_arguments: None)
+
+
+def slow_migrations(patch: Patch) -> None:
+    """Print a line at each step of a migration, which takes 0.1 s; no bug."""
+
+    make_migrations = migrations.make_migrations
+
+    def make_slow_migrations(name: str) -> Any:
+        class SlowMigrations(type(make_migrations(name))):  # type: ignore[misc]
+            def __call__(self, **options: Any) -> Any:
+                register = super().__call__(**options)
+
+                def add(step: Callable[[Any], None]) -> Any:
+                    def run(schema: Any) -> None:
+                        step(schema)
+                        print(f"{STEP_LINE} {options['name']}", flush=True)
+                        time.sleep(STEP_SECONDS)
+
+                    return register(run)
+
+                return add
+
+        return SlowMigrations(name)
+
+    patch(migrations, "make_migrations", make_slow_migrations)
+
+
+def commit_each_step(patch: Patch) -> None:
+    """Commit after each step of a migration."""
+    migrate = migrations.migrate
+
+    def migrate_in_steps(connection: Any, name: str, steps: Any, create: Any) -> None:
+        for done in range(len(steps)):
+            # A file with later steps is of no older version.
+            with suppress(NewerDatabase):
+                migrate(connection, name, dict(list(steps.items())[:done]), lambda _schema: None)
+        migrate(connection, name, steps, create)
+
+    patch(migrations, "migrate", migrate_in_steps)
+
+
+def open_newer_files(patch: Patch) -> None:
+    """Open databases of a newer version."""
+    read_recorded_steps = migrations.read_recorded_steps
+
+    def read_known(connection: sqlite3.Connection, name: str) -> set[str] | None:
+        steps = read_recorded_steps(connection, name)
+        return steps and {step for step in steps if not step.startswith("newer")}
+
+    patch(migrations, "read_recorded_steps", read_known)
+
+
+def copy_incompletely(patch: Patch) -> None:
+    """Leave out every tenth webhook of a backup."""
+    copy_database = database_files.copy_database
+
+    def copy(source: Path, target: Path, *arguments: Any) -> None:
+        copy_database(source, target, *arguments)
+        if source.name == "inbox.db":
+            with closing(sqlite3.connect(target)) as connection:
+                connection.execute("DELETE FROM inbox WHERE seq % 10 = 0")
+                connection.commit()
+
+    patch(database_files, "copy_database", copy)
+
+
+def skip_process_lock(patch: Patch) -> None:
+    """Let any number of processes use one data_dir."""
+
+    def acquire(_data_dir: Path, _purpose: str) -> process_lock.Lock:
+        descriptor, path = tempfile.mkstemp()
+        os.unlink(path)
+        return process_lock.Lock(descriptor)
+
+    patch(process_lock, "acquire", acquire)
+
+
+def begin_days_in_utc(patch: Patch) -> None:
+    """Let the days of reports begin at midnight UTC, whatever the zone."""
+    midnight = clock.midnight
+    patch(clock, "midnight", lambda day, _zone: midnight(day, ZoneInfo("UTC")))
+
+
 PLANTS: dict[str, Callable[[Patch], None]] = {
     name: value
-    for module in (sys.modules[__name__], bugs_in_receipt, bugs_in_upkeep)
-    for name, value in list(vars(module).items())
-    if getattr(value, "__module__", None) == module.__name__ and callable(value)
+    for name, value in list(globals().items())
+    if getattr(value, "__module__", None) == __name__ and callable(value) and not name.startswith("_")
 }
 
 

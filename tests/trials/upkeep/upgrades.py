@@ -10,8 +10,8 @@ from contextlib import closing
 from pathlib import Path
 
 from tests.support.harness import ROOT, Process, keep_port, wait_for
-from tests.trials.tools.bugs_in_upkeep import STEP_LINE, STEP_SECONDS
 from tests.trials.tools.databases import DATABASES
+from tests.trials.tools.seeded_bug import STEP_LINE, STEP_SECONDS
 from tests.trials.tools.traffic import Senders
 from tests.trials.trial import Trial, has_started, until
 
