@@ -225,7 +225,6 @@ def test_the_screen_is_dim_in_the_chosen_hours(board) -> None:
 def test_an_invalid_choice_is_refused_with_the_way_out(board) -> None:
     for query, message in (
         ("tile=wait&tile=x", "There is no figure 'x'. Choose one of waiting, wait, talking"),
-        ("theme=pink", "There is no theme 'pink'. Choose one of dark, light."),
         ("queue=%2B5", "There is no queue '+5'."),
         ("line=%2B442079460999", "The account has no number '+442079460999'."),
         ("dim_from=25:00&dim_to=07:00", "Enter both times of the night as in 20:00, or neither."),

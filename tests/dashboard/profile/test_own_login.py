@@ -40,9 +40,7 @@ def test_a_user_changes_the_own_password(site: TestApp, logged_in_visitor: Visit
         ("a wrong password", NEW_PASSWORD, None, 403, "The password is wrong."),
         (PASSWORD, NEW_PASSWORD, "another one", 400, "The two passwords differ."),
         (PASSWORD, "password123", None, 400, "easy to guess"),
-        (PASSWORD, "1234567890", None, 400, "easy to guess"),
         (PASSWORD, ERIN.email, None, 400, "address, name or company"),
-        (PASSWORD, "Erin.Example1", None, 400, "address, name or company"),
         (PASSWORD, "short", None, 400, "at least 10"),
     ],
 )

@@ -135,7 +135,6 @@ def open_app(settings: dict[str, str], request: pytest.FixtureRequest) -> Any:
     ("header", "value"),
     [
         ("X-Forwarded-For", "192.0.2.7"),
-        ("Forwarded", "for=192.0.2.7"),
         ("X-Real-IP", "192.0.2.7"),
     ],
 )

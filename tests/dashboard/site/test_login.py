@@ -33,15 +33,11 @@ def test_a_login_redirects_to_the_requested_page(visitor: Visitor) -> None:
     [
         "https://evil.example/",
         "//evil.example/",
-        "/\\evil.example",
         "\\\\evil.example",
-        "/\t/evil.example",
         "/\n/evil.example",
         "javascript:alert(1)",
-        "evil",
         "/login?next=/login",
         "/logout",
-        "/setup/x",
         "/" + "x" * 3000,
     ],
 )
