@@ -25,7 +25,8 @@ from integration.maintenance.forwarded_requests import EXTENSION as FORWARDED_RE
 from integration.maintenance.forwarded_requests import ForwardedRequests
 from integration.settings.api_paths import find_conflicting_base_path, list_base_paths
 from integration.settings.data_dir_secrets import WebhookSecrets
-from integration.web import BLOCKING_THREADS, health_routes, help_site, page_files, trusted_proxies
+from integration.web import health_routes, help_site, page_files, trusted_proxies
+from integration.web.inflight import BLOCKING_THREADS
 from integration.web.metrics.http_requests import RequestMetrics
 from integration.web.metrics.registry import Metrics
 from integration.web.request_limits import RequestLimits, find_line_error

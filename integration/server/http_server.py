@@ -17,7 +17,7 @@ from granian.server.mp import MPServer
 
 from integration.server import port
 from integration.settings.model import Server
-from integration.web import BLOCKING_THREADS
+from integration.web.inflight import BLOCKING_THREADS
 
 MAX_CONNECTIONS = 8192
 """Maximum number of connections, which Granian counts for back-pressure, including idle ones.

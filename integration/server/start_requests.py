@@ -14,7 +14,7 @@ from typing import Any
 
 from integration.core import clock
 from integration.core.errors import error_body
-from integration.web import BLOCKING_THREADS
+from integration.web.inflight import BLOCKING_THREADS
 
 log = logging.getLogger(__name__)
 

@@ -14,6 +14,12 @@ from typing import Any, NamedTuple
 from integration.core import clock
 from integration.web.wsgi_bodies import ClosingBody, ObservedInput
 
+BLOCKING_THREADS = 320
+"""Maximum number of concurrent requests.
+
+Each live stream occupies a thread; streams can use half of them.
+"""
+
 
 class InflightRequests:
     """WSGI middleware that counts requests until the end of their response body.

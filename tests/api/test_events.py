@@ -23,7 +23,7 @@ from integration.access.keys import KeyLimits
 from integration.api import events as api_events
 from integration.api.events import MAX_WAITS_OF_KEY
 from integration.mirror.records import change_log
-from integration.web import BLOCKING_THREADS
+from integration.web.inflight import BLOCKING_THREADS
 from integration.workspace import app_changes
 from integration.workspace.callback_following import update_from_mirror
 from tests.support.application import TestApp, running_app

@@ -23,7 +23,7 @@ from integration.access.people import Person
 from integration.live import stream as stream_module
 from integration.live.hub import Hub
 from integration.sqlite.transaction import Change
-from integration.web import BLOCKING_THREADS
+from integration.web.inflight import BLOCKING_THREADS
 from tests.support.application import TestApp, running_app
 from tests.support.people import ALICE, ERIN, Member
 
