@@ -12,7 +12,6 @@ ones. Account names are stored hashed, because users type passwords into the wro
 from __future__ import annotations
 
 import math
-import sqlite3
 from typing import Literal
 
 from integration.core import clock, tokens
@@ -70,8 +69,32 @@ def begin_attempt(
     `device_id`: a known device of this account. Raises TooManyAttempts; the caller must not verify the
     credentials then.
     """
-    subjects = _Subjects(kind, account, address, device_id)
-    return app_db.write(lambda tx: _record_attempt(tx, subjects))
+    subjects = _hash_subjects(kind, account, address, device_id)
+    window_seconds = LONG_WINDOW_SECONDS if kind in LONG_KINDS else WINDOW_SECONDS
+
+    def work(tx: Transaction) -> int:
+        now = clock.unix()
+        # Attempts with a later time were stored before the clock was set back.
+        tx.execute(
+            "DELETE FROM attempts WHERE at <= ? OR at > ?", (now - LONG_WINDOW_SECONDS, now + WINDOW_SECONDS)
+        )
+        waits = []
+        for column, subject in subjects.items():
+            rows = tx.execute(
+                f"SELECT at FROM attempts WHERE {column} = ? AND at > ? ORDER BY at DESC LIMIT ?",
+                (subject, now - window_seconds, MAX_ATTEMPTS),
+            ).fetchall()
+            if len(rows) >= MAX_ATTEMPTS:
+                waits.append(rows[-1][0] + window_seconds - now)
+        if waits:
+            raise TooManyAttempts(max(1, math.ceil(max(waits))))
+        cursor = tx.execute(
+            "INSERT INTO attempts (account, address, at) VALUES (?, ?, ?)",
+            (subjects.get("account"), subjects["address"], now),
+        )
+        return int(cursor.lastrowid or 0)
+
+    return app_db.write(work)
 
 
 def discard_attempt(app_db: Database, attempt_id: int) -> None:
@@ -82,52 +105,13 @@ def discard_attempt(app_db: Database, attempt_id: int) -> None:
     app_db.write(lambda tx: tx.execute("DELETE FROM attempts WHERE id = ?", (attempt_id,)))
 
 
-class _Subjects:
-    """Digests of the account and the address that an attempt counts for."""
-
-    def __init__(
-        self, kind: AttemptKind, account: str | None, address: str, device_id: int | None = None
-    ) -> None:
-        self.window_seconds = LONG_WINDOW_SECONDS if kind in LONG_KINDS else WINDOW_SECONDS
-        if device_id is None:
-            self.account, self.address = _hash_account(kind, account), _hash_address(kind, address)
-        else:
-            self.account, self.address = None, tokens.digest(f"{kind}\0device\0{device_id}")
-
-
-def _record_attempt(tx: Transaction, subjects: _Subjects) -> int:
-    now = clock.unix()
-    # Attempts with a later time were stored before the clock was set back.
-    tx.execute(
-        "DELETE FROM attempts WHERE at <= ? OR at > ?", (now - LONG_WINDOW_SECONDS, now + WINDOW_SECONDS)
-    )
-    _check_limit(tx.connection, subjects)
-    cursor = tx.execute(
-        "INSERT INTO attempts (account, address, at) VALUES (?, ?, ?)",
-        (subjects.account, subjects.address, now),
-    )
-    return int(cursor.lastrowid or 0)
-
-
-def _check_limit(connection: sqlite3.Connection, subjects: _Subjects) -> None:
-    now = clock.unix()
-    waits = []
-    for column, subject in (("account", subjects.account), ("address", subjects.address)):
-        if subject is None:
-            continue
-        rows = connection.execute(
-            f"SELECT at FROM attempts WHERE {column} = ? AND at > ? AND at <= ? ORDER BY at DESC LIMIT ?",
-            (subject, now - subjects.window_seconds, now + WINDOW_SECONDS, MAX_ATTEMPTS),
-        ).fetchall()
-        if len(rows) >= MAX_ATTEMPTS:
-            waits.append(rows[-1][0] + subjects.window_seconds - now)
-    if waits:
-        raise TooManyAttempts(max(1, math.ceil(max(waits))))
-
-
-def _hash_account(kind: AttemptKind, account: str | None) -> bytes | None:
-    return None if account is None else tokens.digest(f"{kind}\0{account.strip().casefold()}")
-
-
-def _hash_address(kind: AttemptKind, address: str) -> bytes:
-    return tokens.digest(f"{kind}\0{find_client_network(address)}")
+def _hash_subjects(
+    kind: AttemptKind, account: str | None, address: str, device_id: int | None
+) -> dict[str, bytes]:
+    """Return the digests of what an attempt counts for, by column."""
+    if device_id is not None:
+        return {"address": tokens.digest(f"{kind}\0device\0{device_id}")}
+    subjects = {"address": tokens.digest(f"{kind}\0{find_client_network(address)}")}
+    if account is not None:
+        subjects["account"] = tokens.digest(f"{kind}\0{account.strip().casefold()}")
+    return subjects

@@ -40,11 +40,12 @@ MAX_MATCHES = 500
 class Evaluation:
     """Input of a condition.
 
-    `now` is in the display zone. `previous_findings` are the alerts of the previous evaluation of the rule.
-    `failing_since` has the start of each failing health check (Unix seconds).
+    `mirror` reads mirror.db. `now` is in the display zone. `previous_findings` are the alerts of the previous
+    evaluation of the rule. `failing_since` has the start of each failing health check (Unix seconds).
     """
 
     context: AppContext
+    mirror: sqlite3.Connection
     rule: Rule
     now: datetime
     previous_findings: list[Finding]
@@ -205,12 +206,11 @@ def _format_party(context: AppContext, item: CallbackItem) -> str:
 
 
 def _waiting(evaluation: Evaluation) -> list[Match]:
-    with evaluation.context.mirror_db.read() as connection:
-        calls = alert_queries.list_waiting_calls(
-            connection,
-            evaluation.utc_text_before(seconds=evaluation.rule.threshold),
-            evaluation.rule.queue_id,
-        )
+    calls = alert_queries.list_waiting_calls(
+        evaluation.mirror,
+        evaluation.utc_text_before(seconds=evaluation.rule.threshold),
+        evaluation.rule.queue_id,
+    )
     return [
         _make_call_match(
             call,
@@ -223,8 +223,7 @@ def _waiting(evaluation: Evaluation) -> list[Match]:
 
 
 def _queue_length(evaluation: Evaluation) -> list[Match]:
-    with evaluation.context.mirror_db.read() as connection:
-        queues = live.list_queue_status(connection)
+    queues = live.list_queue_status(evaluation.mirror)
     return [
         Match(
             str(queue["id"]),
@@ -242,8 +241,7 @@ def _not_answered(evaluation: Evaluation) -> list[Match]:
     prefix = f"{STATE_LABELS['voicemail'].text} from"
     if evaluation.rule.condition == "missed_call":
         outcome, prefix = "missed", f"{STATE_LABELS['missed'].text} call from"
-    with evaluation.context.mirror_db.read() as connection:
-        calls = alert_queries.list_unanswered_calls(connection, outcome, evaluation.new_since, MAX_MATCHES)
+    calls = alert_queries.list_unanswered_calls(evaluation.mirror, outcome, evaluation.new_since, MAX_MATCHES)
     return [
         _make_call_match(
             call,
@@ -255,8 +253,7 @@ def _not_answered(evaluation: Evaluation) -> list[Match]:
 
 
 def _sms(evaluation: Evaluation) -> list[Match]:
-    with evaluation.context.mirror_db.read() as connection:
-        rows = alert_queries.list_received_messages(connection, evaluation.new_since, MAX_MATCHES)
+    rows = alert_queries.list_received_messages(evaluation.mirror, evaluation.new_since, MAX_MATCHES)
     matches, phone_numbers = [], evaluation.context.phone_numbers
     for row in rows:
         if not _is_included(evaluation, ALL_LINES, row["at"]):
@@ -298,8 +295,7 @@ def _silent_webhooks(evaluation: Evaluation) -> list[Match]:
 
 def _failed_downloads(evaluation: Evaluation) -> list[Match]:
     kinds = list_enabled_kinds(evaluation.context.settings)
-    with evaluation.context.mirror_db.read() as connection:
-        row = media_files.summarize_failed(connection, kinds)
+    row = media_files.summarize_failed(evaluation.mirror, kinds)
     if row["n"] < evaluation.rule.threshold:
         return []
     reason = row["why"] if row["n"] == 1 else f"the last: {row['why']}"
@@ -308,8 +304,7 @@ def _failed_downloads(evaluation: Evaluation) -> list[Match]:
 
 
 def _late_records(evaluation: Evaluation) -> list[Match]:
-    with evaluation.context.mirror_db.read() as connection:
-        freshness = collection_state.get_state(connection, "cdrs")
+    freshness = collection_state.get_state(evaluation.mirror, "cdrs")
     since = freshness.last_success_at or (freshness.last_error and evaluation.rule.created_at)
     if not since or since > evaluation.utc_text_before(minutes=evaluation.rule.threshold):
         return []
@@ -320,8 +315,7 @@ def _late_records(evaluation: Evaluation) -> list[Match]:
 def _missing_records(evaluation: Evaluation) -> list[Match]:
     # Exclude today: its counts differ while calls arrive.
     today = evaluation.utc_text_before(days=0)[:10]
-    with evaluation.context.mirror_db.read() as connection:
-        differences = completeness.list_differences(connection)
+    differences = completeness.list_differences(evaluation.mirror)
     gaps: dict[str, dict[str, DayCount]] = {}
     for gap in differences:
         if gap.is_gap and gap.total > gap.ours and gap.day < today:
@@ -380,8 +374,7 @@ def _sum_recent_calls(evaluation: Evaluation) -> Figures:
         clock.utc_text(evaluation.now),
         evaluation.context.settings.calls.service_level_seconds,
     )
-    with evaluation.context.mirror_db.read() as connection:
-        return compute_totals(connection, span)
+    return compute_totals(evaluation.mirror, span)
 
 
 def _make_figure_match(evaluation: Evaluation, key: str, text: str, href: str) -> Match:
@@ -414,11 +407,10 @@ def _many_missed(evaluation: Evaluation) -> list[Match]:
 
 def _high_cost(evaluation: Evaluation) -> list[Match]:
     today = evaluation.now.date()
-    with evaluation.context.mirror_db.read() as connection:
-        cost = alert_queries.sum_charges(
-            connection, clock.midnight(today, ZoneInfo(evaluation.context.settings.dashboard.timezone))
-        )
-        currency = get_currency(connection)
+    cost = alert_queries.sum_charges(
+        evaluation.mirror, clock.midnight(today, ZoneInfo(evaluation.context.settings.dashboard.timezone))
+    )
+    currency = get_currency(evaluation.mirror)
     if cost <= evaluation.rule.threshold:
         return []
     text = f"The calls of today cost {cost:,.2f} {currency}".rstrip() + ", known so far"

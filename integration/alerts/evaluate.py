@@ -154,8 +154,11 @@ class RuleEvaluator:
         is_active = rule.is_active(now) and (
             not rule.only_open or condition.follows_line or hours.is_open(ALL_LINES, now)
         )
-        evaluation = Evaluation(self._context, rule, now, previous, failing_since)
-        matches = condition.find(evaluation) if is_active else []
+        matches: list[Match] = []
+        if is_active:
+            with self._context.mirror_db.read() as mirror:
+                evaluation = Evaluation(self._context, mirror, rule, now, previous, failing_since)
+                matches = condition.find(evaluation)
         # An inactive rule is not evaluated, so a missing match does not mean that the alert ended.
         reports_recovery = condition.reports_recovery and is_active
         return decide(rule, matches, previous, last_alert_at, now, reports_recovery=reports_recovery)

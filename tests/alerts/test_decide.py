@@ -32,7 +32,7 @@ def keys(findings: list[Finding]) -> list[str]:
 def test_cool_down_is_measured_in_elapsed_minutes_over_a_change_of_clocks(change):
     """At 01:00 UTC a local hour is skipped or repeated."""
     now = datetime.fromisoformat(f"{change} 01:10:00+00:00").astimezone(ZoneInfo("Europe/London"))
-    assert Evaluation(None, rule(), now, [], {}).utc_text_before(minutes=20) == f"{change} 00:50:00"  # type: ignore[arg-type]
+    assert Evaluation(None, None, rule(), now, [], {}).utc_text_before(minutes=20) == f"{change} 00:50:00"  # type: ignore[arg-type]
     for minutes, expected in ((14, []), (15, ["a"])):
         last = clock.utc_text(now.timestamp() - 60 * minutes)
         assert (
