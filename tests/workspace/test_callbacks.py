@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from integration.access.visibility import UNLIMITED
 from integration.mirror.derived import due
 from integration.sqlite.database import Database
 from integration.workspace import callback_following, callbacks
@@ -281,6 +282,8 @@ def test_items_and_actions_survive_a_rebuilt_mirror(callback_list: CallbackList,
     callback_list.mirror = new_mirror
     callback_list.follow()
     assert callback_list.items() == before, "these calls are missing in the new mirror"
+    with new_mirror.mirror_db.read() as connection:
+        assert callbacks.select_visible(connection, UNLIMITED.limited_to(ANN), before) == []
     callback_list.apply(missed(101, 0), answered(103, 100))
     assert [replace(one, id=0) for one in callback_list.items()] == [
         replace(one, id=0, state="closed", closed_by="auto", closed_at=at(100), closed_call_id=103)
