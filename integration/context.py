@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from integration.settings.model import Settings
 from integration.sqlite.database import Database
+from integration.sync.context import SyncContext
 
 if TYPE_CHECKING:
     from integration.access.authenticator import Authenticator
-    from integration.core.health import Health
     from integration.core.phone_numbers import PhoneNumbers
     from integration.core.scheduler import Scheduler
     from integration.events.deliveries import Deliveries
@@ -20,12 +19,10 @@ if TYPE_CHECKING:
     from integration.inbox.apply import Applier
     from integration.inbox.store import Inbox
     from integration.live.hub import Hub
-    from integration.mirror.calls.store import CallStore
     from integration.mirror.derived.declaration import Rules
     from integration.mirror.privacy.erasure_gate import ErasureGate
     from integration.mirror.privacy.held_records import HeldRecords
     from integration.mirror.sync_state.media_files import MediaKind
-    from integration.platform_api.client import Platform
     from integration.sync.jobs import SyncJobs
 
 EXTENSION = "switchroom"
@@ -33,21 +30,16 @@ EXTENSION = "switchroom"
 
 
 @dataclass(frozen=True, slots=True)
-class AppContext:
+class AppContext(SyncContext):
     """Services of the product.
 
     `mirror_db` and `app_db` are databases; `inbox` wraps the third database.
     """
 
-    settings: Settings
-    health: Health
-    mirror_db: Database
     app_db: Database
     inbox: Inbox
-    platform: Platform
     scheduler: Scheduler
     sync_jobs: SyncJobs
-    call_store: CallStore
     phone_numbers: PhoneNumbers
     rules: Rules
     live_hub: Hub

@@ -180,14 +180,14 @@ class Product:
         self._deliveries = Deliveries(settings, mirror_db, app_db, self.health)
         self.context = AppContext(
             settings,
-            self.health,
             mirror_db,
+            platform,
+            self.health,
+            call_store,
             app_db,
             inbox,
-            platform,
             self.scheduler,
             sync_jobs,
-            call_store,
             rules.phone_numbers,
             rules,
             live_hub,

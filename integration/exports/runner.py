@@ -500,8 +500,7 @@ def write_export(
     `on_progress` receives the number of rows written so far. Raises QueryError.
     """
     write_file = FORMATS[form].write
-    if write_file is None:
-        raise QueryError(f"The format {form} cannot be prepared in the background.")
+    assert write_file is not None
 
     def write(connection: sqlite3.Connection, export_query: ExportQuery) -> Iterator[bytes]:
         write_file(connection, replace(export_query, on_progress=on_progress), selection, file)

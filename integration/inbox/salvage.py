@@ -1,8 +1,8 @@
 """Webhooks of a damaged inbox.db, saved into a new file.
 
-SQLite reads the rows in batches. A batch with a damaged page is read once more, each number on its own. A row
-counts only if its body has the stored digest. Rows behind a damaged page that leads to others are lost with
-it: to read pages without SQLite took 240 lines, for one page in some hundreds.
+SQLite reads each number on its own. A row counts only if its body has the stored digest. Rows behind a
+damaged page that leads to others are lost with it: to read pages without SQLite took 240 lines, for one page
+in some hundreds.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import logging
 import sqlite3
 from collections.abc import Iterable, Iterator
 from functools import partial
-from itertools import groupby, pairwise
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,7 @@ FAULT = "was damaged"
 """`fault` of the losses that are recorded here."""
 
 BATCH_ROWS = 1000
-"""Rows of one read and of one transaction, and numbers that are read on their own after a damaged page."""
+"""Numbers whose rows are stored in one transaction."""
 
 _COLUMN_TYPES: dict[str, type | tuple[type, ...]] = {
     "seq": int,
@@ -100,28 +100,13 @@ def _finish(tx: Transaction, losses: list[Row], last_seq: int) -> None:
 
 def _read_rows(connection: sqlite3.Connection, last_seq: int) -> Iterator[tuple[list[Row], list[int]]]:
     """Yield intact rows in the order of `seq`, with the lost seqs between them."""
-    position = 0
-    while position < last_seq:
-        rows = _read(
-            connection,
-            f"{_SELECT} WHERE seq > ? AND seq <= ? ORDER BY seq LIMIT ?",
-            (position, last_seq, BATCH_ROWS),
-        )
-        if rows == []:
-            return
-        if rows is not None and _is_batch_intact(rows):
-            yield rows, []
-            position = rows[-1][0]
-            continue
-        end = min(position + BATCH_ROWS, last_seq)
-        results = {
-            seq: _read(connection, f"{_SELECT} WHERE seq = ?", (seq,)) for seq in range(position + 1, end + 1)
-        }
+    for first in range(1, last_seq + 1, BATCH_ROWS):
+        seqs = range(first, min(first + BATCH_ROWS, last_seq + 1))
+        results = {seq: _read(connection, f"{_SELECT} WHERE seq = ?", (seq,)) for seq in seqs}
         intact = [row for rows in results.values() for row in rows or () if _is_intact(row)]
         # Retention has deleted a seq that can be read but has no row.
         present = {seq for seq, rows in results.items() if rows != []}
         yield intact, sorted(present - {row[0] for row in intact})
-        position = end
 
 
 def _read(connection: sqlite3.Connection, sql: str, parameters: Row = ()) -> list[Row] | None:
@@ -136,10 +121,6 @@ def _read(connection: sqlite3.Connection, sql: str, parameters: Row = ()) -> lis
         if not is_damage(error) and code not in (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_OK):
             raise
         return None
-
-
-def _is_batch_intact(rows: list[Row]) -> bool:
-    return all(map(_is_intact, rows)) and all(before[0] < after[0] for before, after in pairwise(rows))
 
 
 def _is_intact(row: Row) -> bool:

@@ -20,10 +20,9 @@ from integration.outbound.exchange import Exchange, PlatformResponse
 from integration.platform_api import downloads, paging
 from integration.platform_api.budget import BACKGROUND, INTERACTIVE, Budget, Priority, PrioritySource
 from integration.platform_api.failures import build_error
-from integration.platform_api.large_bodies import LargeBodyTurn
 from integration.platform_api.login import ApiKey, Credentials, CredentialSource, Login, NoCredentials
 from integration.platform_api.retry import call_with_retries
-from integration.platform_api.session import Session, read_body, read_response
+from integration.platform_api.session import LargeBodyTurn, Session, read_body, read_response
 from integration.platform_api.shared_download import PassThroughDownload, SharedDownload
 from integration.settings.model import Platform as PlatformSettings
 

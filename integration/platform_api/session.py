@@ -10,6 +10,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from types import TracebackType
 
 import orjson
 
@@ -20,12 +21,47 @@ from integration.core.errors import PlatformBroken, PlatformThrottled, PlatformU
 from integration.outbound.exchange import JSON_LIMIT, Exchange, PlatformResponse, ResponseBody
 from integration.platform_api.budget import Budget, PrioritySource
 from integration.platform_api.failures import build_error
-from integration.platform_api.large_bodies import FREE_BYTES, LargeBodyTurn
 from integration.platform_api.login import Credentials, CredentialSource
 from integration.platform_api.retry import parse_retry_after
 
+LARGE_BODY_BYTES = 8 * 1024 * 1024
+"""Bytes of a body that are read without the place."""
+
+_place = threading.Lock()
+
 NO_RESPONSE = "none"
 """Status of a request without a response."""
+
+
+class LargeBodyTurn:
+    """Context that takes the only place for a large body, and releases it at its end.
+
+    A body and its records take several times its bytes. Reads that run beside each other would add up.
+
+    Its owner must not wait for the request budget: readers that hold a slot of the budget wait for the place.
+    """
+
+    def __init__(self) -> None:
+        self._is_held = False
+
+    def wait(self) -> float:
+        """Take the place, unless this turn has it. Returns the seconds that it took."""
+        if self._is_held:
+            return 0.0
+        began = clock.monotonic()
+        _place.acquire()
+        self._is_held = True
+        return clock.monotonic() - began
+
+    def __enter__(self) -> LargeBodyTurn:
+        return self
+
+    def __exit__(
+        self, _type: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        if self._is_held:
+            self._is_held = False
+            _place.release()
 
 
 class Session:
@@ -221,8 +257,8 @@ def read_body(
 ) -> bytes:
     """Read a complete body of at most `limit` bytes.
 
-    Beyond FREE_BYTES it waits for its turn, which does not count as time of the platform. Raises the errors
-    of `read_response`.
+    Beyond LARGE_BODY_BYTES it waits for its turn, which does not count as time of the platform. Raises the
+    errors of `read_response`.
     """
     if turn is None:
         with LargeBodyTurn() as own_turn:
@@ -233,7 +269,7 @@ def read_body(
         if clock.monotonic() > deadline:
             raise PlatformUnreachable("the platform did not respond in time", status=body.status)
         content.write(chunk)
-        if content.tell() > FREE_BYTES:
+        if content.tell() > LARGE_BODY_BYTES:
             seconds = turn.wait()
             body.deadline.ends_at += seconds
             deadline += seconds

@@ -12,11 +12,11 @@ from __future__ import annotations
 import logging
 import sqlite3
 import threading
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from itertools import groupby
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from integration.core import clock
 from integration.core.errors import StorageBroken, StorageBusy, StorageDamaged, StorageError, StorageFull
@@ -27,15 +27,25 @@ from integration.sqlite.job_queue import JobQueue
 from integration.sqlite.readers import ReaderPool
 from integration.sqlite.replaced_files import OpenFiles
 from integration.sqlite.transaction import Change, Gate, Hook, Transaction
+from integration.sqlite.wal import WriteAheadLog
 from integration.sqlite.write_jobs import Job, Pending
-from integration.sqlite.writer_connection import open_writer
 
 log = logging.getLogger(__name__)
 S = TypeVar("S")
 T = TypeVar("T")
 
+BUSY_SECONDS = 3.0
+"""Seconds that a write waits for the lock of another program."""
 LISTENER_ERROR_SECONDS = 3600.0
 """Seconds for which a listener's failure is shown in the health report."""
+
+CACHE_KIB = 16 * 1024
+"""Page cache in KiB. SQLite's default is DEFAULT_KIB.
+
+The initial sync of 300,000 CDRs with their calls takes 78 s instead of 88 s: fewer pages of indexes are read
+again and written to the WAL before a commit. 32 MiB were no faster.
+"""
+DEFAULT_KIB = 2000
 
 
 class Database:
@@ -55,15 +65,13 @@ class Database:
         path: Path,
         *,
         prepare: Callable[[sqlite3.Connection], None],
-        synchronous: str = "NORMAL",
+        synchronous: Literal["NORMAL", "FULL"] = "NORMAL",
         group_size: int = 64,
         register_functions: Callable[[sqlite3.Connection], None] | None = None,
         on_commit: Callable[[list[Change]], None] | None = None,
         on_broken: Callable[[BaseException], None] | None = None,
         on_damaged: Callable[[str], None] | None = None,
     ) -> None:
-        if synchronous not in ("NORMAL", "FULL"):
-            raise ValueError(f"Invalid synchronous {synchronous!r}. Use NORMAL or FULL.")
         self.path = path
         self.name = path.name
         self.on_commit = on_commit
@@ -72,7 +80,6 @@ class Database:
         self.gates: dict[str, Gate] = {}
         self.before_commit: Callable[[Transaction], None] = lambda _transaction: None
         """Called at the end of each transaction, on the writer thread; may write."""
-        self._register_functions = register_functions
         self._jobs = JobQueue(group_size)
         self.damage_watch = DamageWatch(path, on_damaged, self._mark_broken, self.find_replaced_files)
         self._readers = ReaderPool(path, register_functions, self.damage_watch.inspect)
@@ -81,7 +88,7 @@ class Database:
         self._queue_lock = threading.Lock()
         """Held while a job or the end marker is queued: no job may follow the end marker."""
         self._listener_error: tuple[float, str] | None = None
-        self._writer, self._wal = open_writer(path, synchronous, prepare, register_functions)
+        self._writer, self._wal = _open_writer(path, synchronous, prepare, register_functions)
         self._open_files, self._is_saved = OpenFiles(path), False
         self._thread = threading.Thread(target=self._run, name=f"writer {self.name}", daemon=True)
         self._thread.start()
@@ -428,3 +435,58 @@ class Database:
         for job in (*jobs, *self._jobs.drain()):
             if not job.pending.done():
                 job.pending.set_exception(self._broken_error())
+
+
+def _open_writer(
+    path: Path,
+    synchronous: str,
+    prepare: Callable[[sqlite3.Connection], None],
+    register_functions: Callable[[sqlite3.Connection], None] | None,
+) -> tuple[sqlite3.Connection, WriteAheadLog]:
+    """Open the only connection that writes the file, and its WAL.
+
+    `prepare(connection)` creates or migrates the schema. Raises StorageError.
+    """
+    try:
+        connection = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
+    except sqlite3.Error as error:
+        raise translate_error(error, path) from error
+    try:
+        connection.row_factory = sqlite3.Row
+        connection.execute(f"PRAGMA busy_timeout={int(BUSY_SECONDS * 1000)}")
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute(f"PRAGMA synchronous={synchronous}")
+        connection.execute("PRAGMA foreign_keys=ON")
+        connection.execute("PRAGMA trusted_schema=OFF")
+        if register_functions:
+            register_functions(connection)
+        prepare(connection)
+        return connection, WriteAheadLog(connection, path)
+    except sqlite3.Error as error:
+        if is_damage(error):  # A later close would remove the -wal of the file that replaces this one.
+            connection.close()
+        raise translate_error(error, path) from error
+
+
+@contextmanager
+def bulk_cache(database: Database) -> Iterator[None]:
+    """Give the writer a page cache of CACHE_KIB during the block. Raises StorageError.
+
+    With two blocks at the same time, the end of the first one returns the memory.
+    """
+    database.run_exclusive(_grow)
+    try:
+        yield
+    finally:
+        # The error of the block, or of the next write, states why the database is closed.
+        with suppress(StorageError):
+            database.run_exclusive(_shrink)
+
+
+def _grow(connection: sqlite3.Connection) -> None:
+    connection.execute(f"PRAGMA cache_size=-{CACHE_KIB}")
+
+
+def _shrink(connection: sqlite3.Connection) -> None:
+    connection.execute(f"PRAGMA cache_size=-{DEFAULT_KIB}")
+    connection.execute("PRAGMA shrink_memory")

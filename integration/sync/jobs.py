@@ -18,7 +18,7 @@ from integration.platform_api.client import Platform
 from integration.settings.model import Settings
 from integration.sqlite.database import Database
 from integration.sync.collection_backoff import CollectionBackoff
-from integration.sync.context import StandaloneSyncContext
+from integration.sync.context import SyncContext
 from integration.sync.files import download, scrub
 from integration.sync.plan import (
     FILES_OF,
@@ -85,7 +85,7 @@ class SyncJobs:
         health: Health,
         scheduler: Scheduler,
     ) -> None:
-        self.context = StandaloneSyncContext(settings, mirror_db, platform, health, call_store)
+        self.context = SyncContext(settings, mirror_db, platform, health, call_store)
         self._scheduler = scheduler
         self.backoff = CollectionBackoff(self.context, scheduler.stopping)
         health.probe(deletions.HEALTH_CHECK, partial(deletions.describe_held, mirror_db))

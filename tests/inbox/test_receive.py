@@ -216,7 +216,7 @@ def test_configured_basic_credentials_are_required(make_receiver):
 
 
 def test_a_locked_inbox_gets_503_with_retry_after(make_receiver, monkeypatch):
-    monkeypatch.setattr("integration.sqlite.writer_connection.BUSY_SECONDS", 0.05)
+    monkeypatch.setattr("integration.sqlite.database.BUSY_SECONDS", 0.05)
     receiver = make_receiver()
     other_program = sqlite3.connect(receiver.inbox.database.path, isolation_level=None)
     other_program.execute("BEGIN IMMEDIATE")

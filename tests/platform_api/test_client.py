@@ -18,8 +18,8 @@ from integration.core.errors import (
 )
 from integration.outbound import exchange
 from integration.platform_api.budget import INTERACTIVE
-from integration.platform_api.large_bodies import FREE_BYTES, LargeBodyTurn
 from integration.platform_api.login import Credentials
+from integration.platform_api.session import LARGE_BODY_BYTES, LargeBodyTurn
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 
@@ -119,7 +119,7 @@ def test_a_retry_after_of_any_form_pauses_for_at_most_ten_minutes(server, make, 
 
 
 def test_large_bodies_are_read_one_at_a_time_and_the_wait_is_not_the_platforms_time(server, make):
-    text = "x" * (FREE_BYTES // 4)
+    text = "x" * (LARGE_BODY_BYTES // 4)
     records = [{"id": number, "text": text} for number in range(5)]
     server.respond("/v1.2/contacts", {"data": records, "total": 5})
     server.respond("/v1.2/users", {"data": records[:1], "total": 1})

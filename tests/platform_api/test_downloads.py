@@ -4,6 +4,7 @@ import hashlib
 
 import pytest
 
+from integration.core import atomic_files
 from integration.core.errors import PlatformBroken
 from integration.platform_api import downloads, file_types
 
@@ -31,13 +32,16 @@ def names(folder):
     return sorted(path.name for path in folder.rglob("*") if not path.is_dir())
 
 
-def test_a_valid_file_is_stored_completely(server, fetch):
+def test_a_valid_file_is_stored_completely_and_its_folders_are_synced(server, fetch, monkeypatch):
+    synced, real = [], atomic_files.fsync_path
+    monkeypatch.setattr(atomic_files, "fsync_path", lambda folder: (synced.append(folder), real(folder)))
     server.routes["*"] = lambda request, reply: reply.content(SOUND, KIND)
     found = fetch()
     assert found == downloads.DownloadedFile(len(SOUND), hashlib.sha256(SOUND).hexdigest(), KIND)
     assert names(fetch.folder) == ["7.mp3"]
     path = next(fetch.folder.rglob("7.mp3"))
     assert path.read_bytes() == SOUND
+    assert synced == [*path.parents][:5]
     assert path.stat().st_mode & 0o777 == 0o600
 
 

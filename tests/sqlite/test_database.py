@@ -15,7 +15,7 @@ import pytest
 
 from integration.core import clock
 from integration.core.errors import StorageBroken, StorageBusy, StorageError
-from integration.sqlite import database, wal, writer_connection
+from integration.sqlite import database, wal
 from integration.sqlite.database import Database
 from integration.sqlite.readers import KEPT_IDLE
 from integration.sqlite.transaction import Change, Transaction
@@ -164,7 +164,7 @@ def test_a_query_is_interrupted_at_its_time_limit(db, monkeypatch):
 
 
 def test_a_lock_of_another_program_raises_storage_busy_and_writes_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr(writer_connection, "BUSY_SECONDS", 0.05)
+    monkeypatch.setattr(database, "BUSY_SECONDS", 0.05)
     db = Database(tmp_path / "test.db", prepare=prepare)
     other_program = sqlite3.connect(db.path, isolation_level=None)
     other_program.execute("BEGIN IMMEDIATE")

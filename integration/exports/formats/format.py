@@ -62,10 +62,6 @@ class Format:
     right: str | None = None
     for_media: bool = False
 
-    def __post_init__(self) -> None:
-        if self.background_above is not None and self.write is None:
-            raise ValueError(f"The format {self.suffix} has `background_above` but no `write`.")
-
     def is_available(self, resource: Resource, person: Person) -> bool:
         """Return whether the format is available to `person` for `resource`.
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import errno
 import logging
+import shutil
 import sqlite3
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -21,9 +23,9 @@ from integration.platform_api import downloads, file_types
 from integration.platform_api.budget import BACKGROUND, INTERACTIVE, Priority, PrioritySource
 from integration.platform_api.shared_download import SharedDownload
 from integration.settings.model import Settings
+from integration.settings.values import MIN_FREE_BYTES, MIN_FREE_TEXT
 from integration.sync.context import SyncContext
 from integration.sync.files import file_check
-from integration.sync.files.disk_quota import reserve_space
 
 log = logging.getLogger(__name__)
 
@@ -37,6 +39,9 @@ ACCEPT_AFTER_FAILURES = 6
 
 The acceptance is about seven hours after the first failure.
 """
+
+ASSUMED_FILE_BYTES = 10 * 10**6
+"""Bytes reserved for a file whose record has no size."""
 
 OUTAGE_FAILURES = 3
 """Consecutive failures that indicate an unreachable platform instead of wrong files."""
@@ -233,7 +238,7 @@ def _run_download(context: SyncContext, file: MediaFile, shared_download: Shared
     """
     failure: BaseException | None = None
     try:
-        with reserve_space(context, file):
+        with _reserve_space(context, file):
             _download_file(context, file, shared_download)
     except (PlatformError, StorageError, OSError) as error:
         failure = error
@@ -370,3 +375,47 @@ _active_downloads: dict[Path, SharedDownload] = {}
 """Running downloads by target path."""
 
 _downloads_lock = threading.Lock()
+
+_reserved_bytes = 0
+"""Bytes reserved for running downloads."""
+_reservation_lock = threading.Lock()
+
+
+@contextmanager
+def _reserve_space(context: SyncContext, file: MediaFile) -> Iterator[None]:
+    """Reserve disk space for `file` until its download is recorded.
+
+    Downloads run concurrently. Raises StorageFull.
+    """
+    global _reserved_bytes
+    size = file.size or ASSUMED_FILE_BYTES
+    with _reservation_lock:
+        _check_space(context, file, _reserved_bytes + size)
+        _reserved_bytes += size
+    try:
+        yield
+    finally:
+        with _reservation_lock:
+            _reserved_bytes -= size
+
+
+def _check_space(context: SyncContext, file: MediaFile, size: int) -> None:
+    # The archive may be on a separate disk.
+    folder = (context.settings.storage.data_dir / file.path).parent
+    while not folder.exists():
+        folder = folder.parent
+    if shutil.disk_usage(folder).free - size < MIN_FREE_BYTES:
+        raise StorageFull(
+            f"the disk of {folder} would have less than {MIN_FREE_TEXT} free;"
+            " downloads stop until space is freed"
+        )
+    quota_bytes = context.settings.recordings.max_gb * 10**9
+    if not quota_bytes:
+        return
+    with context.mirror_db.read() as connection:
+        stored_bytes = media_files.count_stored_bytes(connection)
+    if stored_bytes + size > quota_bytes:
+        raise StorageFull(
+            f"the archive has reached recordings.max_gb ({context.settings.recordings.max_gb:g} GB); "
+            "downloads stop until recordings.max_gb is raised"
+        )

@@ -12,7 +12,7 @@ from integration.core import clock
 from integration.mirror.calls import backlog
 from integration.mirror.derived.calls import LEGS
 from integration.mirror.derived.rebuild import STEPS_PER_RUN, rebuild_due
-from integration.sqlite.bulk_cache import bulk_cache
+from integration.sqlite.database import bulk_cache
 from integration.sync import progress
 from integration.sync.context import SyncContext
 

@@ -21,7 +21,7 @@ from integration.mirror.records.rows import Key
 from integration.mirror.records.upsert import get_usable_key, list_usable_keys, replace_all, upsert
 from integration.mirror.sync_state import collection_state
 from integration.mirror.sync_state.collection_state import Form
-from integration.sqlite.bulk_cache import bulk_cache
+from integration.sqlite.database import bulk_cache
 from integration.sqlite.transaction import Transaction
 from integration.sync.context import SyncContext
 from integration.sync.plan import Policy

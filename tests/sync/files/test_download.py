@@ -11,7 +11,7 @@ from integration.core import clock, retry_delays
 from integration.core.errors import PlatformError, PlatformRefused, StorageFull
 from integration.mirror.sync_state import media_files
 from integration.simulator import embed
-from integration.sync.files import disk_quota, download
+from integration.sync.files import download
 from integration.sync.plan import PLAN
 from integration.sync.reading.full_sync import run_full_sync
 
@@ -227,11 +227,15 @@ def test_the_archive_stays_within_max_gb(make_simulated):
 
 def test_no_download_starts_below_two_gigabytes_of_free_space(simulated, recording, monkeypatch):
     usage = namedtuple("usage", "total used free")
-    monkeypatch.setattr(disk_quota.shutil, "disk_usage", lambda path: usage(10**12, 10**12, 2 * 10**9))
+    (simulated.data_dir / "recordings").mkdir()
+    checked = []
+    free = lambda path: checked.append(path) or usage(10**12, 10**12, 2 * 10**9)  # noqa: E731
+    monkeypatch.setattr(download.shutil, "disk_usage", free)
     simulated.clear_requests()
     with pytest.raises(StorageFull, match="2 GB"):
         download.download_due_files(simulated.context)
     assert len(simulated.simulator.context.request_log) == 0
+    assert checked == [simulated.data_dir / "recordings"], "the archive can have a disk of its own"
     assert rows(simulated) == [("wanted",)]
 
 

@@ -62,6 +62,23 @@ def test_repeat_before_the_first_response_states_that_it_is_missing(app: TestApp
     assert "the phone system has not responded yet" in repeats[0].message
 
 
+def test_failure_without_a_reason_names_its_status(app: TestApp) -> None:
+    app.platform.routes["/contacts"] = lambda request, reply: reply.content(b"<html>", "text/html", 500)
+    assert send(app).message == "The phone system failed with status 500. Try again in a minute."
+
+
+class TestTimeout:
+    @pytest.fixture
+    def settings(self, settings: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+        monkeypatch.setattr(write_through, "WRITE_TIMEOUT_SECONDS", 0.2)
+        settings["platform__timeout"] = "0.2"
+        return settings
+
+    def test_repeat_of_a_timeout_is_a_timeout(self, app: TestApp) -> None:
+        app.platform.routes["/contacts"] = lambda request, reply: app.platform.stopping.wait(5)
+        assert [send(app).has_timed_out for _ in range(2)] == [True, True]
+
+
 @pytest.mark.parametrize(("may_repeat_refused", "requests"), [(True, 2), (False, 1)])
 def test_refused_write_can_be_repeated_only_if_the_request_allows_it(
     app: TestApp, may_repeat_refused: bool, requests: int

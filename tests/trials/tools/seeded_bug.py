@@ -50,7 +50,7 @@ from integration.privacy import final_check
 from integration.server import early_inbox
 from integration.sqlite import database, database_files, migrations
 from integration.sqlite.write_jobs import Pending
-from integration.sync.files import disk_quota
+from integration.sync.files import download
 from integration.sync.jobs import SyncJobs
 from integration.sync.reading import day_counts, deletions, incremental_sync
 from integration.sync.reading.page_store import Tally
@@ -203,8 +203,8 @@ def skip_fsync(patch: Patch) -> None:
 
 def small_disk(patch: Patch) -> None:
     """Reserve 24 MiB for the disk of the trial `full`; no bug."""
-    patch(disk_quota, "MIN_FREE_BYTES", 24 * 2**20)
-    patch(disk_quota, "ASSUMED_FILE_BYTES", 2**18)
+    patch(download, "MIN_FREE_BYTES", 24 * 2**20)
+    patch(download, "ASSUMED_FILE_BYTES", 2**18)
 
 
 # --- pages -------------------------------------------------------------------------------------------------
