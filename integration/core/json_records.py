@@ -41,11 +41,6 @@ MAX_RECORD_BYTES = 4 * 1024 * 1024
 Each step of a sync copies the text of a record, in up to four bytes for each character.
 """
 
-_PART_PATTERN = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[{}\[\]]', re.DOTALL)
-"""Matches the strings and brackets of a JSON text."""
-_ID_PATTERN = re.compile(rb'\s*:\s*(-?[0-9]{1,19}|"[^"\\]{1,64}")')
-"""Matches the value after the name `id`."""
-
 
 class RawJson(str):
     """Unparsed JSON text of a nested value or an overlong number."""
@@ -85,13 +80,14 @@ class RecordPage:
 def read_page(body: bytes) -> RecordPage:
     """Parse `{data: [...], total}` (specification, Response envelopes).
 
-    An object as `data` counts as one record. Records above MAX_RECORD_BYTES are omitted before the body is
-    parsed. Raises PlatformBroken for any other body.
+    An object as `data` counts as one record. Records above MAX_RECORD_BYTES are omitted. Raises
+    PlatformBroken for any other body.
     """
-    if len(body) > MAX_RECORD_BYTES:
-        body, too_large = _remove_large_records(body)
-        if too_large:
-            return replace(read_page(body), too_large=too_large)
+    page = _parse_page(body)
+    return page if len(body) <= MAX_RECORD_BYTES else _omit_large_records(page)
+
+
+def _parse_page(body: bytes) -> RecordPage:
     if not _needs_exact_parser(body):
         parsed = _loads(body)
         if parsed is not None:
@@ -101,8 +97,6 @@ def read_page(body: bytes) -> RecordPage:
                 data = [data]
             if not isinstance(data, list) or not all(isinstance(record, dict) for record in data):
                 raise PlatformBroken("the response has no list of records in `data`")
-            if is_object and len(body) > MAX_RECORD_BYTES:
-                raise RecordTooLarge(_describe_size(len(body)))
             return RecordPage(
                 [JsonRecord(orjson.dumps(record).decode(), record) for record in data],
                 _parse_total(parsed.pop("total", None)),
@@ -237,44 +231,18 @@ def to_column_value(value: Any) -> Any:
     return orjson.dumps(value).decode()
 
 
-def _remove_large_records(body: bytes) -> tuple[bytes, list[str]]:
-    """Return a page without its records above MAX_RECORD_BYTES, and a description of each.
-
-    A malformed body is returned unchanged. The text of a removed record is not copied.
-    """
-    path: list[bytes] = []
-    name, key, record_start = b"", b"", 0
-    spans: list[tuple[int, int]] = []
-    too_large: list[str] = []
-    first_start = last_end = None
-    for match in _PART_PATTERN.finditer(body):
-        token = body[match.start() : match.start() + 1]
-        if token == b'"':
-            if len(path) == 1:
-                name = body[match.start() : min(match.end(), match.start() + 8)]
-            elif len(path) == 3 and match.end() - match.start() == 4 and match.group() == b'"id"':
-                found = _ID_PATTERN.match(body, match.end())
-                key = found[1] if found else key
-        elif token in b"{[":
-            path.append(token)
-            if path == [b"{", b"[", b"{"] and name == b'"data"':
-                record_start, key = match.start(), b""
-                first_start = record_start if first_start is None else first_start
-        elif not path:
-            return body, []
+def _omit_large_records(page: RecordPage) -> RecordPage:
+    records, too_large = list[JsonRecord](), list[str]()
+    for record in page.records:
+        size, key = len(record.text.encode("utf-8", "backslashreplace")), record.values.get("id")
+        if size <= MAX_RECORD_BYTES:
+            records.append(record)
+        elif page.is_object:
+            raise RecordTooLarge(_describe_size(size))
         else:
-            path.pop()
-            if path == [b"{", b"["] and name == b'"data"' and first_start is not None:
-                last_end = match.end()
-                if last_end - record_start > MAX_RECORD_BYTES:
-                    place = f"record {key.decode()}" if key else "a record without a readable id"
-                    too_large.append(f"{place}: {_describe_size(last_end - record_start)}")
-                else:
-                    spans.append((record_start, last_end))
-    if path or not too_large:
-        return body, []
-    records = b",".join(body[start:end] for start, end in spans)
-    return b"%b%b%b" % (body[:first_start], records, body[last_end:]), too_large
+            place = f"record {str(key)[:64]}" if key is not None else "a record without a readable id"
+            too_large.append(f"{place}: {_describe_size(size)}")
+    return replace(page, records=records, too_large=too_large)
 
 
 def _describe_size(size: int) -> str:

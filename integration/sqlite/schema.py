@@ -56,7 +56,7 @@ def make_migrations(name: str) -> Migrations:
 
 
 def execute_script(schema: Schema, script: str) -> None:
-    """Execute the statements of `script` in the open transaction.
+    """Execute the statements of `script`, each with a semicolon, in the open transaction.
 
     `Schema.executescript` compares every prefix of a statement, character by character: 60 of the 75 ms in
     which a current mirror.db is opened. `sqlite3.executescript` would commit.
@@ -67,8 +67,6 @@ def execute_script(schema: Schema, script: str) -> None:
         if sqlite3.complete_statement(statement):
             schema.execute(statement)
             statement = ""
-    if statement:
-        schema.execute(statement)
 
 
 def read_columns(schema: Schema) -> dict[str, set[str]]:

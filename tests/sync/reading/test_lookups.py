@@ -6,7 +6,7 @@ from integration.core import clock
 from integration.core.errors import PlatformBroken, PlatformRefused
 from integration.mirror.sync_state import lookup_queue
 from integration.sync.plan import PLAN
-from integration.sync.reading import live_poll
+from integration.sync.reading import live_poll, lookups
 from integration.sync.reading.incremental_sync import run_incremental_sync
 from integration.sync.reading.lookups import run_due_lookups
 
@@ -87,13 +87,14 @@ def test_the_lookup_of_an_answered_call_without_recording_ends_within_an_hour(si
     assert 60 < clock.unix() - begin < 3600
 
 
-def test_lookups_of_calls_that_end_together_share_requests(simulated, movable_clock):
+def test_lookups_of_calls_that_end_together_share_requests(simulated, movable_clock, monkeypatch):
+    monkeypatch.setattr(lookups, "BATCH_SIZE", 30)
     legs = [simulated.records("cdrs")[number]["live_id"] for number in simulated.add_cdrs(40)]
     enqueue_ended_legs(simulated, *legs)
     movable_clock.advance(2.1)
     simulated.clear_requests()
     assert run_due_lookups(simulated.context) == 40
-    assert simulated.count_requests("/cdrs") == simulated.count_requests("/monitors") == 1
+    assert simulated.count_requests("/cdrs") == simulated.count_requests("/monitors") == 2
 
 
 def test_a_repeated_hangup_starts_no_second_lookup(simulated, movable_clock):
