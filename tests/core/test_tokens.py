@@ -20,6 +20,14 @@ def test_digest(secret: str | bytes, expected: str) -> None:
     assert tokens.digest(secret).hex() == expected
 
 
+def test_matches() -> None:
+    stored = tokens.digest("secret")
+    assert tokens.matches("secret", stored)
+    assert tokens.matches(b"secret", stored)
+    assert not tokens.matches("secret ", stored)
+    assert not tokens.matches("", stored)
+
+
 def test_new_tokens_differ_and_fit_a_url() -> None:
     made = {tokens.new() for _ in range(100)}
     assert len(made) == 100

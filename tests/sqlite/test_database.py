@@ -301,3 +301,12 @@ def test_all_but_a_few_connections_of_a_rush_are_closed_when_they_are_idle(db, s
         with db.read() as connection:
             connection.execute("SELECT count(*) FROM notes").fetchone()
     assert count_open() == before + KEPT_IDLE
+
+
+def test_a_bulk_cache_hides_no_error_of_its_block(db):
+    def fail():
+        db.close()
+        raise KeyError
+
+    with pytest.raises(KeyError), database.bulk_cache(db):
+        fail()

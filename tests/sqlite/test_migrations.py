@@ -8,6 +8,7 @@ import pytest
 
 from integration.core.errors import NewerDatabase
 from integration.sqlite.migrations import WAY_BACK, migrate
+from integration.sqlite.schema import open_schema, read_columns
 
 TABLES = "CREATE TABLE IF NOT EXISTS doors (id INTEGER PRIMARY KEY, colour TEXT);\n"
 
@@ -99,3 +100,10 @@ def test_an_unknown_migration_recorded_by_the_first_versions_is_rejected(connect
     with pytest.raises(NewerDatabase, match="of the future"):
         migrate(connection, "any.db", {}, create)
     assert connection.execute("SELECT name FROM _migrations").fetchone()["name"] == "of the future"
+
+
+def test_columns_are_those_of_tables_only(connection: sqlite3.Connection) -> None:
+    connection.execute("CREATE TABLE things (id, name)")
+    connection.execute("CREATE VIEW seen AS SELECT name FROM things")
+    assert read_columns(open_schema(connection))["things"] == {"id", "name"}
+    assert "seen" not in read_columns(open_schema(connection))
