@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from integration.sqlite.database import Database
-from integration.sync.context import SyncContext
-
 if TYPE_CHECKING:
     from integration.access.authenticator import Authenticator
+    from integration.core.health import Health
     from integration.core.phone_numbers import PhoneNumbers
     from integration.core.scheduler import Scheduler
     from integration.events.deliveries import Deliveries
@@ -19,14 +17,29 @@ if TYPE_CHECKING:
     from integration.inbox.apply import Applier
     from integration.inbox.store import Inbox
     from integration.live.hub import Hub
+    from integration.mirror.calls.store import CallStore
     from integration.mirror.derived.declaration import Rules
     from integration.mirror.privacy.erasure_gate import ErasureGate
     from integration.mirror.privacy.held_records import HeldRecords
     from integration.mirror.sync_state.media_files import MediaKind
+    from integration.platform_api.client import Platform
+    from integration.settings.model import Settings
+    from integration.sqlite.database import Database
     from integration.sync.jobs import SyncJobs
 
 EXTENSION = "switchroom"
 """Key of the AppContext in `Flask.extensions`."""
+
+
+@dataclass(frozen=True, slots=True)
+class SyncContext:
+    """Services that sync jobs use."""
+
+    settings: Settings
+    mirror_db: Database
+    platform: Platform
+    health: Health
+    call_store: CallStore
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
+from integration.context import SyncContext
 from integration.core.backoff import Backoff
 from integration.core.errors import PlatformError
 from integration.core.retry_delays import COLLECTION_FACTORS, COLLECTIONS, REFUSED_COLLECTION
 from integration.platform_api.circuit import CircuitOpen
-from integration.sync.context import SyncContext
 from integration.sync.plan import PLAN
 from integration.sync.reading.page_store import is_unavailable, store_failure
 

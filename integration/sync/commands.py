@@ -8,13 +8,13 @@ from functools import partial
 from typing import Any
 
 from integration.catalogue import UnknownResource, get_resource
+from integration.context import SyncContext
 from integration.core import clock
 from integration.core.commands import Arguments, Progress, Result, Unfinished, command
 from integration.core.errors import ConfigurationError, PlatformError, StorageFull
 from integration.mirror.calls.facts import LEG_FIELDS
 from integration.mirror.sync_state import collection_state, media_files
 from integration.mirror.sync_state.media_files import MediaKind
-from integration.sync.context import SyncContext
 from integration.sync.files import download
 from integration.sync.plan import FILES_OF, PLAN, SUBRESOURCES, Policy
 from integration.sync.progress import FACT_PREFIX, track_progress

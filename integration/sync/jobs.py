@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
 
+from integration.context import SyncContext
 from integration.core import clock
 from integration.core.errors import PlatformError, PlatformUnreachable
 from integration.core.health import Health
@@ -18,7 +19,6 @@ from integration.platform_api.client import Platform
 from integration.settings.model import Settings
 from integration.sqlite.database import Database
 from integration.sync.collection_backoff import CollectionBackoff
-from integration.sync.context import SyncContext
 from integration.sync.files import download, scrub
 from integration.sync.plan import (
     FILES_OF,

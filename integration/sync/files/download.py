@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
+from integration.context import SyncContext
 from integration.core import archive_paths, clock
 from integration.core.errors import PlatformError, PlatformRefused, StorageError, StorageFull
 from integration.mirror.privacy import retention_rules
@@ -24,7 +25,6 @@ from integration.platform_api.budget import BACKGROUND, INTERACTIVE, Priority, P
 from integration.platform_api.shared_download import SharedDownload
 from integration.settings.model import Settings
 from integration.settings.values import MIN_FREE_BYTES, MIN_FREE_TEXT
-from integration.sync.context import SyncContext
 from integration.sync.files import file_check
 
 log = logging.getLogger(__name__)

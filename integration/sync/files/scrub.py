@@ -14,6 +14,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import cast
 
+from integration.context import SyncContext
 from integration.core import clock
 from integration.core.commands import Arguments, Progress, Result, Unfinished, command
 from integration.core.errors import PlatformError, StorageFull
@@ -21,7 +22,6 @@ from integration.mirror.sync_state import scrub_log
 from integration.mirror.sync_state.media_files import MediaKind
 from integration.mirror.sync_state.scrub_log import ArchivedFile
 from integration.platform_api.budget import BACKGROUND
-from integration.sync.context import SyncContext
 from integration.sync.files import download, file_check
 
 log = logging.getLogger(__name__)

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack
 
+from integration.context import SyncContext
 from integration.core import clock
 from integration.mirror.calls import backlog
 from integration.mirror.derived.calls import LEGS
 from integration.mirror.derived.rebuild import STEPS_PER_RUN, rebuild_due
 from integration.sqlite.database import bulk_cache
 from integration.sync import progress
-from integration.sync.context import SyncContext
 
 JOB_NAME = "calls put together"
 """Name of the progress, on a terminal and as a fact of /readyz."""

@@ -13,13 +13,13 @@ import logging
 from collections.abc import Collection, Sequence
 from datetime import UTC, datetime, timedelta
 
+from integration.context import SyncContext
 from integration.core import clock
 from integration.core.errors import PlatformRefused
 from integration.mirror.privacy.retention_rules import RetentionLimits
 from integration.mirror.records import missing_records
 from integration.mirror.sync_state import collection_state, completeness
 from integration.mirror.sync_state.completeness import ENTIRE_COLLECTION
-from integration.sync.context import SyncContext
 from integration.sync.plan import DAY, HOUR, Policy, is_due
 from integration.sync.reading import deletions
 from integration.sync.reading.collection_reader import CollectionReader, try_query

@@ -17,6 +17,7 @@ from functools import partial
 
 from integration.catalogue import get_resource
 from integration.catalogue.shapes import Resource
+from integration.context import SyncContext
 from integration.core import clock
 from integration.core.errors import PlatformError, PlatformRefused
 from integration.mirror.calls import live_table
@@ -26,7 +27,6 @@ from integration.mirror.records.upsert import delete_rows
 from integration.mirror.sync_state import collection_state, completeness
 from integration.sqlite.database import Database
 from integration.sqlite.transaction import Transaction
-from integration.sync.context import SyncContext
 from integration.sync.plan import Policy
 from integration.sync.reading.page_store import Tally
 

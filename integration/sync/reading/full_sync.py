@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from integration.context import SyncContext
 from integration.core import clock
 from integration.core.errors import PlatformBroken, RecordTooLarge
 from integration.core.json_records import JsonRecord
@@ -23,7 +24,6 @@ from integration.mirror.sync_state import collection_state
 from integration.mirror.sync_state.collection_state import Form
 from integration.sqlite.database import bulk_cache
 from integration.sqlite.transaction import Transaction
-from integration.sync.context import SyncContext
 from integration.sync.plan import Policy
 from integration.sync.reading import deletions, items
 from integration.sync.reading.collection_reader import (

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
+from integration.context import SyncContext
 from integration.core import clock
 from integration.mirror.records.rows import Key
 from integration.mirror.records.upsert import list_usable_keys
 from integration.mirror.sync_state import collection_state, lookup_queue
-from integration.sync.context import SyncContext
 from integration.sync.plan import Policy
 from integration.sync.reading.collection_reader import (
     CollectionReader,

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from functools import partial
 from itertools import count
 
+from integration.context import SyncContext
 from integration.core import clock
 from integration.core.errors import PlatformRefused, RecordTooLarge
 from integration.mirror.records import subresources
 from integration.mirror.records.rows import Key
 from integration.mirror.records.upsert import store_item
 from integration.mirror.sync_state import collection_state
-from integration.sync.context import SyncContext
 from integration.sync.plan import DAY, OLD_RECORD_DAYS, Policy, Subresource
 from integration.sync.reading.page_store import Tally
 

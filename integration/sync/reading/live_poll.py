@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 
 from integration.catalogue import get_resource
+from integration.context import SyncContext
 from integration.core import clock
 from integration.core.errors import (
     PlatformBroken,
@@ -19,7 +20,6 @@ from integration.mirror.page_queries import live
 from integration.mirror.records.upsert import delete_rows, get_usable_key
 from integration.mirror.sync_state import collection_state, lookup_queue
 from integration.sqlite.transaction import Transaction
-from integration.sync.context import SyncContext
 from integration.sync.plan import LIST_REFRESH_SECONDS, WEBHOOK_SILENCE_SECONDS, is_due
 from integration.sync.reading.collection_reader import CollectionReader
 

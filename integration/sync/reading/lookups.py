@@ -6,13 +6,13 @@ import logging
 from collections.abc import Sequence
 
 from integration.catalogue import get_resource
+from integration.context import SyncContext
 from integration.core import clock
 from integration.core.errors import PlatformRefused
 from integration.mirror.records.upsert import upsert
 from integration.mirror.sync_state import lookup_queue
 from integration.mirror.sync_state.lookup_queue import DueLookup
 from integration.sqlite.transaction import Transaction
-from integration.sync.context import SyncContext
 from integration.sync.reading.collection_reader import CollectionReader
 from integration.sync.reading.page_store import is_unavailable
 from integration.sync.reading.pages import Window

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 
+from integration.context import SyncContext
 from integration.core.errors import (
     PlatformError,
     PlatformRefused,
@@ -20,7 +21,6 @@ from integration.mirror.records.upsert import get_usable_key, upsert
 from integration.mirror.sync_state import collection_state
 from integration.sqlite.step_size import StepSize
 from integration.sqlite.transaction import Transaction
-from integration.sync.context import SyncContext
 from integration.sync.plan import Policy
 from integration.sync.reading.pages import Window
 

@@ -11,12 +11,12 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 from typing import Any
 
+from integration.context import SyncContext
 from integration.core import clock
 from integration.core.commands import Arguments, Progress, Result, Unfinished, command
 from integration.core.errors import PlatformError
 from integration.mirror.sync_state import collection_state, completeness
 from integration.mirror.sync_state.completeness import ENTIRE_COLLECTION
-from integration.sync.context import SyncContext
 from integration.sync.plan import PLAN, Policy
 from integration.sync.reading import day_counts, live_poll
 from integration.sync.reading.full_sync import run_full_sync
