@@ -34,14 +34,12 @@ MAX_THREADS = 4
 @click.command("export")
 @click.argument("name", metavar="RESOURCE", shell_complete=complete_exports)
 @click.option(
-    "--from", "since", metavar="DATE", help="Only records from this time on (the collection's date property)."
+    "--from", metavar="DATE", help="Only records from this time on (the collection's date property)."
 )
-@click.option("--to", "until", metavar="DATE", help="Only records before this time.")
-@click.option(
-    "--filter", "conditions", metavar="JSON", help="Filter of the facade: [{property, operator, value}]."
-)
+@click.option("--to", metavar="DATE", help="Only records before this time.")
+@click.option("--filter", metavar="JSON", help="Filter of the facade: [{property, operator, value}].")
 @click.option("--columns", metavar="A,B,C", help="Only these columns, in this order.")
-@click.option("--set", "column_set", metavar="NAME", help="The columns of this shared column set.")
+@click.option("--set", metavar="NAME", help="The columns of this shared column set.")
 @click.option("--tz", metavar="ZONE", help="Time zone of times, such as Europe/London. Default: UTC.")
 @click.option(
     "--format",
@@ -79,12 +77,6 @@ MAX_THREADS = 4
 @exit_on_error
 def command(
     name: str,
-    since: str | None,
-    until: str | None,
-    conditions: str | None,
-    columns: str | None,
-    column_set: str | None,
-    tz: str | None,
     form: str,
     bom: bool,
     separator: str,
@@ -93,6 +85,7 @@ def command(
     only_count: bool,
     as_json: bool,
     config: Path | None,
+    **parameters: str | None,
 ) -> None:
     """Export a collection or a ready-made export.
 
@@ -106,14 +99,6 @@ def command(
         raise click.UsageError("--partition-by requires --out FOLDER")
     if as_json and not only_count:
         raise click.UsageError("--json requires --count; records as JSON lines are --format jsonl.")
-    parameters = {
-        "from": since,
-        "to": until,
-        "filter": conditions,
-        "columns": columns,
-        "set": column_set,
-        "tz": tz,
-    }
     # Imported here: `--help` needs none of these modules, and they take half a second on a small machine.
     from integration.exports import export_request
     from integration.exports.presets import PRESETS

@@ -194,20 +194,16 @@ def prompt_platform(answers: Answers) -> None:
             answers.prompt("platform.password", "Password", hidden=True)
         if _is_accepted_by_platform(answers):
             return
-        if (
-            click.prompt(
-                "Enter other values, or continue with these: change or keep",
-                type=click.Choice(["change", "keep"]),
-                show_choices=False,
-                default="change",
-                err=True,
-            )
-            == "keep"
-        ):
+        question = "Enter other values, or continue with these: change or keep"
+        if _choose(question, ["change", "keep"], default="change") == "keep":
             return
         # Values given as options are part of what failed, so they are prompted for as well.
         previous_url = answers.values["platform"]["base_url"]
         answers.values["platform"].clear()
+
+
+def _choose(question: str, choices: list[str], *, default: str) -> str:
+    return str(click.prompt(question, default, type=click.Choice(choices), show_choices=False, err=True))
 
 
 def _is_accepted_by_platform(answers: Answers) -> bool:
@@ -230,13 +226,7 @@ def prompt_access(answers: Answers) -> None:
     """Prompt for the way in which browsers and the platform reach Switchroom."""
     if not any(answers.has(f"server.{key}") for key in ("trusted_proxies", "tls_cert", "tls_key")):
         click.echo(ACCESS_HELP, err=True)
-        access = click.prompt(
-            "HTTPS: proxy, tls or later",
-            type=click.Choice(["proxy", "tls", "later"]),
-            show_choices=False,
-            default="later",
-            err=True,
-        )
+        access = _choose("HTTPS: proxy, tls or later", ["proxy", "tls", "later"], default="later")
     else:
         access = "proxy" if answers.has("server.trusted_proxies") else "tls"
     if access == "later":
