@@ -30,7 +30,7 @@ def command(config: Path | None) -> None:
 
     file = find_file(config, os.environ)
     origin = "environment variables" if file is None else str(file.absolute())
-    supervisor.serve(settings, write_line=_ignore if is_quiet() else _write_line, origin=origin)
+    supervisor.serve(settings, _ignore if is_quiet() else _write_line, origin=origin)
 
 
 def _write_line(line: str) -> None:

@@ -13,7 +13,6 @@ import os
 import resource
 import signal
 import socket
-import sys
 from collections.abc import Callable
 from multiprocessing.context import ForkProcess
 
@@ -54,18 +53,13 @@ STOP_SIGNALS = frozenset((signal.SIGTERM, signal.SIGINT, signal.SIGHUP))
 
 
 def serve(
-    settings: Settings,
-    *,
-    factory: str = FACTORY,
-    write_line: Callable[[str], None] | None = None,
-    origin: str = "environment variables",
+    settings: Settings, write_line: Callable[[str], None], *, origin: str, factory: str = FACTORY
 ) -> None:
     """Serve until SIGTERM or SIGINT. Returns after a clean stop.
 
     `write_line` receives each line of the start. `origin`: where the settings are. Raises ConfigurationError
     and SwitchroomError if the supervisor cannot start, SystemExit if the worker has printed the reason.
     """
-    write_line = write_line or _print_to_stderr
     os.umask(0o077)
     for line in list_warnings(settings):
         write_line(f"warning: {line}")
@@ -197,7 +191,3 @@ def _raise_file_limit() -> None:
     target_limit = 65536 if hard == resource.RLIM_INFINITY else min(hard, 65536)
     if soft < target_limit:
         resource.setrlimit(resource.RLIMIT_NOFILE, (target_limit, hard))
-
-
-def _print_to_stderr(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)

@@ -105,7 +105,12 @@ def main(data_dir: str, port: str, mode: str = "build", tls_folder: str | None =
     logs.configure_logging()
     tls = {"tls_cert": f"{tls_folder}/cert.pem", "tls_key": f"{tls_folder}/key.pem"} if tls_folder else {}
     settings = settings_for(data_dir, port, **tls)
-    supervisor.serve(settings, factory=f"tests.server.stub_product:{mode}")
+    supervisor.serve(
+        settings,
+        lambda line: print(line, file=sys.stderr, flush=True),
+        origin="environment variables",
+        factory=f"tests.server.stub_product:{mode}",
+    )
 
 
 if __name__ == "__main__":
