@@ -33,3 +33,7 @@ def test_new_tokens_differ_and_fit_a_url() -> None:
     assert len(made) == 100
     assert all(len(token) == 43 and token.replace("-", "").replace("_", "").isalnum() for token in made)
     assert len(tokens.new(12)) == 16
+
+
+def test_text_that_utf8_cannot_encode_has_a_digest() -> None:
+    assert tokens.digest("a\ud800b") == tokens.digest("a?b")

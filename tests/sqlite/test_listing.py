@@ -83,3 +83,8 @@ def test_escape_like(connection: sqlite3.Connection) -> None:
     select = "SELECT ? LIKE ? ESCAPE '\\'"
     assert connection.execute(select, ("15%_a\\b", pattern)).fetchone()[0] == 1
     assert connection.execute(select, ("15xya\\b", pattern)).fetchone()[0] == 0
+
+
+def test_a_full_last_page_has_no_next_cursor(connection: sqlite3.Connection) -> None:
+    page = Listing("-at", "-id").fetch_page(connection, "SELECT * FROM notes", {}, None, 100)
+    assert (len(page.rows), page.next) == (100, None)
