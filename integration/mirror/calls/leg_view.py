@@ -37,16 +37,8 @@ class LegView:
     """
 
     __slots__ = (
-        "_is_unknown_phone",
-        "group",
-        "is_group",
-        "kind",
-        "leg",
-        "party",
-        "person",
-        "side",
-        "staffed_since",
-    )
+        "_is_unknown_phone", "group", "is_group", "kind", "leg", "party", "person", "side", "staffed_since",
+    )  # fmt: skip
 
     def __init__(self, leg: Leg, reference_data: ReferenceData) -> None:
         directory = reference_data.directory

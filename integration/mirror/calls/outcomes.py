@@ -22,19 +22,9 @@ from integration.mirror.calls.parties import (
     get_party_name,
 )
 from integration.mirror.calls.times import Talk, sum_hold_seconds, sum_ivr_seconds, sum_talk_seconds
+from integration.mirror.page_queries.missed_calls import UNREACHABLE_CAUSES
 
-PHONE_CAUSES = frozenset(
-    {
-        "no user responding",
-        "no answer",
-        "user busy",
-        "call rejected",
-        "subscriber absent",
-        "destination out of order",
-        "user not registered",
-        "no route destination",
-    }
-)
+PHONE_CAUSES = frozenset({*UNREACHABLE_CAUSES, "no user responding", "no answer", "call rejected"})
 """Causes of legs that the account's phones ended. Such a call is missed, however short."""
 
 SOURCES = ("webhook", "poll", "cdr")

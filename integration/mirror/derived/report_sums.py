@@ -369,6 +369,13 @@ def _make_target(table: str, columns: tuple[str, ...], kinds: Iterable[str]) -> 
 DAYS = _make_target("_report_days", tuple(FIGURES), ("day", "hour", *SHARE_KINDS))
 MISSED = _make_target("_report_missed", ("calls", "in_hour", "in_day"), missed_calls.KINDS)
 
+_CALL_COLUMNS = (
+    "started_at", "direction", "outcome", "wait_seconds", "talk_seconds", "charge", "user_id", "our_e164",
+    "our_number", "group_kind", "group_id", "group_name", "party_e164", "party",
+    # Causes and users of legs decide why a call was missed.
+    "legs", "cdrs", "t_cause",
+)  # fmt: skip
+
 REPORT_SUMS = Derived(
     "reports",
     "Report totals",
@@ -377,26 +384,7 @@ REPORT_SUMS = Derived(
     sources=(
         Source(
             "_calls",
-            (
-                "started_at",
-                "direction",
-                "outcome",
-                "wait_seconds",
-                "talk_seconds",
-                "charge",
-                "user_id",
-                "our_e164",
-                "our_number",
-                "group_kind",
-                "group_id",
-                "group_name",
-                "party_e164",
-                "party",
-                # Causes and users of legs decide why a call was missed.
-                "legs",
-                "cdrs",
-                "t_cause",
-            ),
+            _CALL_COLUMNS,
             "{row}.started_at",
         ),
     ),

@@ -42,15 +42,12 @@ REACHED_DAYS = 2
 GROUP_KEY = "group_kind || ':' || coalesce(group_id, group_name)"
 """SQL for the key of a group or IVR in links; NULL without a group."""
 
-_UNREACHABLE = (
-    "user busy",
-    "subscriber absent",
-    "destination out of order",
-    "user not registered",
+UNREACHABLE_CAUSES = (
+    "user busy", "subscriber absent", "destination out of order", "user not registered",
     "no route destination",
-)
+)  # fmt: skip
 """Causes of legs whose phone did not ring."""
-_IS_RINGING_LEG = f"""l.call_id = c.id AND lower(coalesce(l.t_cause, '')) NOT IN {_UNREACHABLE}
+_IS_RINGING_LEG = f"""l.call_id = c.id AND lower(coalesce(l.t_cause, '')) NOT IN {UNREACHABLE_CAUSES}
  AND (upper(l.context) IN ('LOCAL_USER', 'USER_LOCAL', 'USER') OR upper(l.context) LIKE 'FOLLOW%'
  OR l.user_id IS NOT NULL AND upper(coalesce(l.context, '')) NOT LIKE 'V%M%')"""
 _HAS_RUNG = f"EXISTS (SELECT 1 FROM _legs AS l WHERE {_IS_RINGING_LEG})"

@@ -228,8 +228,8 @@ def record_progress(tx: Transaction, collection: str, key: int | str, rows: int,
 
     `rows`: number of records read since the previous call. An interrupted full sync resumes after `key`.
     """
-    _update(tx, collection, walk_key=key, total=total)
-    tx.execute("UPDATE _walks SET walk_rows = walk_rows + ? WHERE collection = ?", (rows, collection))
+    walk_rows = get_state(tx, collection).walk_rows + rows
+    _update(tx, collection, walk_key=key, total=total, walk_rows=walk_rows)
 
 
 def finish_full_sync(
@@ -283,8 +283,8 @@ def finish_incremental_sync(
 
 def record_failure(tx: Transaction, collection: str, error: str) -> None:
     """Record a failed sync. The state of earlier syncs is kept."""
-    _update(tx, collection, last_error=error[:500], last_error_at=clock.utc_text())
-    tx.execute("UPDATE _walks SET failures = failures + 1 WHERE collection = ?", (collection,))
+    failures = get_state(tx, collection).failures + 1
+    _update(tx, collection, last_error=error[:500], last_error_at=clock.utc_text(), failures=failures)
 
 
 def record_unreadable(tx: Transaction, collection: str, error: str) -> None:
@@ -340,11 +340,8 @@ def record_refusal(tx: Transaction, collection: str, error: str) -> None:
 
     `off_since` keeps the time of the first refusal until a sync succeeds.
     """
-    _update(tx, collection, last_error=error[:500], last_error_at=clock.utc_text())
-    tx.execute(
-        "UPDATE _walks SET off_since = coalesce(off_since, ?) WHERE collection = ?",
-        (clock.utc_text(), collection),
-    )
+    now, off_since = clock.utc_text(), get_state(tx, collection).off_since
+    _update(tx, collection, last_error=error[:500], last_error_at=now, off_since=off_since or now)
 
 
 def hold_deletions(tx: Transaction, collection: str, count: int | None) -> None:
