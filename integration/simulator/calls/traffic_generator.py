@@ -27,7 +27,7 @@ OTHER_EVENTS = ("fax", "chat", "web_call", "call_me_back")
 
 _FREQUENT_CALLS_PER_HOUR = 360.0
 _CALLS_PER_SMS, _CALLS_PER_OTHER_EVENT = 22, 40
-_LONGEST_WAIT = 600.0
+_LONGEST_WAIT = 1800.0
 """Seconds after which the rate of calls is read again."""
 _MOST_DELAY = 60.0
 """Seconds that a call may start later so that its users are free; otherwise it is omitted."""
@@ -75,7 +75,7 @@ Names of users and queues can be read before.
 _STORY_SHARE = 0.4
 """Share of the calls of an office day that belong to the story."""
 _SCENE_SECONDS = 160.0
-"""Seconds for which the user of a call must be free."""
+"""Seconds for which the user of a scene's call must be free."""
 _CALLS_PER_SCENE = sum(map(len, _SCENES.values())) / len(_SCENES)
 
 Action = Callable[[float], object]
@@ -108,7 +108,7 @@ class TrafficGenerator:
         self._is_active = True
         self._repeat(self._start_random_call, 1 / (1 - _STORY_SHARE) if self._has_story else 1)
         self._repeat(self._receive_sms, _CALLS_PER_SMS)
-        self._repeat(self._start_random_other, _CALLS_PER_OTHER_EVENT)
+        self._repeat(lambda at: self.start_other(self._rng.choice(OTHER_EVENTS), at), _CALLS_PER_OTHER_EVENT)
         if self._has_story:
             self._schedule(_STORY_DELAY, self._open_story)
 
@@ -120,7 +120,7 @@ class TrafficGenerator:
         """Start a call, or the story, if active, so that a new webhook receiver gets events soon."""
         if self._has_story:
             self._schedule(_STORY_DELAY_WITH_WEBHOOK, self._open_story)
-        elif self._is_active:
+        else:
             self.traffic.schedule(self.traffic.get_time(), self._start_random_call)
 
     def _schedule(self, seconds: float, action: Action) -> None:
@@ -181,8 +181,11 @@ class TrafficGenerator:
     def _start_call(self, script: str, options: CallOptions) -> CallPlan | None:
         """Plan a call and play it when its users are free.
 
-        Returns None if the account lacks a participant, or if no plan has users that are free soon.
+        Returns None after `stop`, if the account lacks a participant, or if no plan has users that are free
+        soon.
         """
+        if not self._is_active:
+            return None
         for n in range(_PLANS_PER_CALL):
             try:
                 with self.world.lock:
@@ -249,9 +252,6 @@ class TrafficGenerator:
             self._schedule(
                 60 + rng.random() * 700, partial(player.send_sms, person, ddi["e164"], sender, answer)
             )
-
-    def _start_random_other(self, moment: float) -> None:
-        self.start_other(self._rng.choice(OTHER_EVENTS), moment)
 
     def start_other(self, kind: str, moment: float) -> None:
         """Add a fax or an ended chat, or start a web call or a call-me-back."""
