@@ -5,15 +5,10 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
-import sqlite3
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from integration.exports.formats import csv as exported
-from integration.exports.query import TRUNCATION_MARKER
 from integration.mirror.sync_state import media_files
 from integration.sqlite.transaction import Transaction
 from tests.support.application import TestApp
@@ -162,23 +157,6 @@ def test_csv_of_a_user_has_only_that_users_cdrs_and_that_of_an_unknown_user_is_4
     app.put("users", {"id": 7})
     for user_id, status in (("7", 200), ("8", 404), ("99999999999999999999", 404)):
         assert app.get(f"/users/{user_id}/cdrs.csv").status_code == status
-
-
-def test_csv_is_streamed_and_marked_where_it_is_truncated(
-    app: TestApp, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def chunks(*_: Any, **__: Any) -> Iterator[bytes]:
-        yield b'"id"\r\n'
-        yield b"1\r\n"
-        raise sqlite3.DatabaseError("the disk failed")
-
-    app.put("cdrs", {**CDR, "id": 1, "user_id": 7})
-    monkeypatch.setattr(exported, "chunks", chunks)
-    response = app.get("/users/7/cdrs.csv")
-    body = iter(response.response)
-    assert [next(body), next(body)] == [b'"id"\r\n', b"1\r\n"]
-    assert list(body) == [TRUNCATION_MARKER]
-    response.close()
 
 
 CDR = read_fixture("response-cdrs-list-200")["data"][0]

@@ -86,14 +86,3 @@ def test_records_have_the_keys_and_types_of_the_sample(world, name):
 
 def as_list(data: dict | list) -> list:
     return data if isinstance(data, list) else [data]
-
-
-def test_live_calls_show_letters_and_unix_seconds(begin):
-    client = begin()
-    played = client.play("plain_answered", until="connected")
-    (call,) = client.get("/calls").json()["data"]
-    assert call["id"] == played["leg_ids"][0]
-    assert call["state"] == "CONNECTED"
-    assert isinstance(call["start_time"], int)
-    assert isinstance(call["connected_at"], int)
-    assert call["clid"].startswith('"+')

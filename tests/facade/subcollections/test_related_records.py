@@ -123,6 +123,7 @@ def test_keys_see_what_their_limits_allow(account: TestApp) -> None:
         "/contacts/5/cdrs",
         "/cdrs/11/notes",
         f"/calls/{CALL}/monitors",
+        "/cdrs?include=user_id",
     ):
         assert account.get(path, own).status_code == 403, path
     users_only = account.add_key("users", collections=["users"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, datetime, timezone
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -98,22 +98,6 @@ def begin_day(movable_clock: Clock) -> Begin:
         return OfficeDay(movable_clock, world, traffic, generator, events)
 
     return begin
-
-
-@pytest.mark.parametrize(
-    ("now", "hours", "local"),
-    [
-        ("2026-11-22 03:00:00", 7, "Sunday 10:00"),
-        ("2026-11-23 10:00:00", 0, "Monday 10:00"),
-        ("2026-11-27 23:30:00", 10, "Saturday 09:30"),
-        ("2026-11-23 14:10:00", -4, "Monday 10:10"),
-        ("2026-11-23 22:29:00", -12 + 24, "Tuesday 10:29"),
-    ],
-)
-def test_the_office_of_the_demo_is_at_an_offset_where_it_is_morning(now, hours, local):
-    zone = make_morning_zone(to_unix(now))
-    moment = datetime.fromtimestamp(to_unix(now), zone)
-    assert (moment.utcoffset(), f"{moment:%A %H:%M}") == (timedelta(hours=hours), local)
 
 
 def test_in_a_busy_history_users_have_one_call_and_today_is_like_other_working_days():

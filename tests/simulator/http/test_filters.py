@@ -29,6 +29,12 @@ def test_an_invalid_filter_is_a_filtration_error(world, text):
     assert response.json() == sample("response-filter-400")
 
 
+def test_lte_includes_its_value(world):
+    first, second, *_ = world.rows("/cdrs")
+    condition = f'[{{"property":"id","operator":"lte","value":{second["id"]}}}]'
+    assert world.rows("/cdrs", filter=condition) == [first, second]
+
+
 def test_group_by_returns_one_record_per_value(world):
     rows = world.rows("/cdrs", group_by="src")
     assert len(rows) == len({row["src"] for row in world.rows("/cdrs")})
