@@ -83,13 +83,14 @@ class ControlChannel:
         while True:
             try:
                 connection, _ = self._listener.accept()
-            except OSError as error:
+                thread = threading.Thread(target=self._serve, args=(connection,), name="command", daemon=True)
+                thread.start()
+            # RuntimeError: the limit of threads is reached.
+            except (OSError, RuntimeError) as error:
                 if self._closing.wait(_RETRY_SECONDS):
                     return
                 log.warning("cannot accept a control connection: %s", error)
                 continue
-            thread = threading.Thread(target=self._serve, args=(connection,), name="command", daemon=True)
-            thread.start()
             self._command_threads = [one for one in self._command_threads if one.is_alive()] + [thread]
 
     def _serve(self, connection: socket.socket) -> None:
