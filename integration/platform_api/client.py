@@ -158,7 +158,12 @@ class Platform:
         for its `date`. `seconds` limits one attempt, as in `get`. Raises
         PlatformBroken for a response that is not a page.
         """
-        params = paging.build_parameters(conditions=filter, sort=sort, direction=dir, page=page, limit=limit)
+        params = {"page": str(page), "limit": str(limit)}
+        names = ("property", "operator", "value")
+        if conditions := [dict(zip(names, condition, strict=True)) for condition in filter]:
+            params["filter"] = orjson.dumps(conditions).decode()
+        if sort:
+            params |= {"sort": sort, "dir": dir or "ASC"}
         target = f"/{collection.lstrip('/')}{paging.format_query_string(params)}"
 
         def attempt() -> RecordPage:

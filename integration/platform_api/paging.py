@@ -2,49 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote, urlencode
-
-import orjson
 
 MAX_PAGE_RECORDS = 5000
 """Maximum number of records of one page."""
 
 Condition = tuple[str, str, Any]
 """(property, operator, value), such as ('live_id', 'in', [4278000101])."""
-
-
-def format_filter(conditions: Iterable[Condition]) -> str:
-    """Format `conditions` as a filter of the platform.
-
-    The filter is a compact JSON array, combined with AND.
-    """
-    return orjson.dumps(
-        [{"property": name, "operator": operator, "value": value} for name, operator, value in conditions]
-    ).decode()
-
-
-def build_parameters(
-    *,
-    conditions: Iterable[Condition] = (),
-    sort: str | None = None,
-    direction: str | None = None,
-    page: int = 1,
-    limit: int = MAX_PAGE_RECORDS,
-) -> dict[str, str]:
-    """Build the query parameters of one page.
-
-    Without conditions there is no `filter`.
-    """
-    result = {"page": str(page), "limit": str(limit)}
-    condition_list = list(conditions)
-    if condition_list:
-        result["filter"] = format_filter(condition_list)
-    if sort:
-        result["sort"] = sort
-        result["dir"] = direction or "ASC"
-    return result
 
 
 def encode_path(path: str) -> str:
