@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
@@ -66,13 +66,12 @@ class RecordPage:
     """Page of a collection.
 
     `total`: None if absent or not a number. `too_large`: a description of each record above
-    MAX_RECORD_BYTES, which is not among `records`. `other_keys`: all keys except `data` and `total`.
+    MAX_RECORD_BYTES, which is not among `records`.
     `is_object`: `data` is an object, which counts as one record.
     """
 
     records: Sequence[JsonRecord]
     total: int | None
-    other_keys: dict[str, Any] = field(default_factory=dict)
     is_object: bool = False
     too_large: Sequence[str] = ()
 
@@ -91,7 +90,7 @@ def _parse_page(body: bytes) -> RecordPage:
     if not _needs_exact_parser(body):
         parsed = _loads(body)
         if parsed is not None:
-            data = parsed.pop("data", None)
+            data = parsed.get("data")
             is_object = isinstance(data, dict)
             if is_object:
                 data = [data]
@@ -99,8 +98,7 @@ def _parse_page(body: bytes) -> RecordPage:
                 raise PlatformBroken("the response has no list of records in `data`")
             return RecordPage(
                 [JsonRecord(orjson.dumps(record).decode(), record) for record in data],
-                _parse_total(parsed.pop("total", None)),
-                parsed,
+                _parse_total(parsed.get("total")),
                 is_object,
             )
     return _scan_page(body)
@@ -375,11 +373,11 @@ def _scan_record(text: str) -> JsonRecord:
 
 def _scan_page(body: bytes) -> RecordPage:
     outer = _scan_object(_tokenize(body))
-    data = outer.pop("data", None)
+    data = outer.get("data")
     if not isinstance(data, RawJson) or data[0] not in "[{":
         raise PlatformBroken("the response has no list of records in `data`")
     if data.startswith("{"):
-        return RecordPage([_scan_record(data)], _parse_total(outer.pop("total", None)), outer, is_object=True)
+        return RecordPage([_scan_record(data)], _parse_total(outer.get("total")), is_object=True)
     tokens = _tokenize(data)
     records = [_scan_record("".join(tokens[start:end])) for start, end in _value_spans(tokens, 1)]
-    return RecordPage(records, _parse_total(outer.pop("total", None)), outer)
+    return RecordPage(records, _parse_total(outer.get("total")))

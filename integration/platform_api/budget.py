@@ -150,7 +150,9 @@ class Budget:
         Returns 0 if a token is available now.
         """
         with self._condition:
-            return self._compute_delay()
+            self._refill()
+            wait = (1.0 - self._tokens) / (self.per_minute / 60) if self._tokens < 1 else 0.0
+            return max(wait, self._paused_until - clock.monotonic(), 0.0)
 
     def _wait_interactive(self, seconds: float) -> None:
         deadline = clock.monotonic() + seconds
@@ -172,15 +174,10 @@ class Budget:
             if get_priority() == INTERACTIVE:
                 self._wait_interactive(seconds)
                 return
-            delay = self._compute_delay()
+            delay = self.delay()
             if delay <= 0 and not self._interactive_waiting and self._active < self._background_slots:
                 return
             self._condition.wait(min(delay, PRIORITY_CHECK_SECONDS) if delay > 0 else PRIORITY_CHECK_SECONDS)
-
-    def _compute_delay(self) -> float:
-        self._refill()
-        wait = (1.0 - self._tokens) / (self.per_minute / 60) if self._tokens < 1 else 0.0
-        return max(wait, self._paused_until - clock.monotonic(), 0.0)
 
     def _refill(self) -> None:
         now = clock.monotonic()

@@ -125,7 +125,7 @@ def test_a_page_omits_and_names_a_record_above_the_limit():
         ).encode()
         page = read_page(body)
         assert [json.loads(record.text) for record in page.records] == small
-        assert (page.total, page.other_keys["links"]) == (3, [{"self": "/"}])
+        assert page.total == 3
         (description,) = page.too_large
         assert description.startswith(f"record 17: it has {size:,} bytes")
     with pytest.raises(RecordTooLarge, match="bytes"):
