@@ -281,15 +281,6 @@ def remove(app_db: Database, email: str) -> None:
     app_db.write(work)
 
 
-def is_empty(app_db: Database) -> bool:
-    """Return whether there is no dashboard user.
-
-    The first administrator must be set up then.
-    """
-    with app_db.read() as connection:
-        return connection.execute("SELECT 1 FROM people LIMIT 1").fetchone() is None
-
-
 def normalize_email(email: str) -> str:
     return email.strip().casefold()
 
