@@ -23,6 +23,7 @@ from integration.access.visibility import Visibility
 from integration.core import clock, tokens
 from integration.core.api_responses import ApiError, to_gateway_error
 from integration.core.errors import PlatformError
+from integration.outbound.exchange import PlatformResponse
 from integration.platform_api.budget import INTERACTIVE
 from integration.platform_api.client import Platform
 from integration.platform_api.login import Credentials
@@ -35,12 +36,19 @@ RECHECK_SECONDS = 50.0
 With the longest check (CHECK_TIMEOUT_SECONDS), a token that was revoked on the platform ends here within a
 minute of use.
 """
+ADMIN_RECHECK_SECONDS = 900.0
+"""Seconds between requests of `/me`, because the user may have lost administrator rights.
+
+The checks in between use `/ping`, which also keeps a token alive on the platform.
+"""
 CACHE_SECONDS = 900.0
 """Seconds for which a checked credential is valid without the platform."""
 CHECK_TIMEOUT_SECONDS = 10.0
 """Seconds for one check of a credential with the platform, in total."""
 BACKOFF_SECONDS = 30.0
 """Seconds without checks of cached credentials after the platform did not respond to one."""
+MAX_IDENTIFIED = 1000
+"""Credentials whose last request of `/me` is in memory. Every login creates another token."""
 USE_WRITE_SECONDS = 30.0
 """Seconds between two writes of a credential's last use.
 
@@ -90,6 +98,8 @@ class Authenticator:
         self._key_rates = KeyRates()
         self._lock = threading.Lock()
         self._checks_running: set[bytes] = set()
+        self._identified_at: dict[bytes, float] = {}
+        """Times (Unix seconds) of requests of `/me`, by digest of the credential."""
         self._use_interval_seconds = min(USE_WRITE_SECONDS, settings.facade.session_idle / 4)
         self._backoff_until = 0.0
 
@@ -222,7 +232,7 @@ class Authenticator:
         if can_use_cache and not self._start_check(digest):
             return cached
         try:
-            return self._recheck(presented)
+            return self._recheck(presented, cached, digest)
         except PlatformError as error:
             if can_use_cache or (
                 is_read and cached.administrator is not None and age <= facade.offline_grace
@@ -244,13 +254,17 @@ class Authenticator:
             self._checks_running.add(digest)
             return True
 
-    def _recheck(self, presented: Credentials) -> CachedCredential:
+    def _recheck(self, presented: Credentials, cached: CachedCredential, digest: bytes) -> CachedCredential:
         if clock.monotonic() < self._backoff_until:
             raise PlatformError(
                 f"it did not respond to a check of credentials within the last {BACKOFF_SECONDS:.0f} s"
             )
+        identity_age = clock.unix() - self._identified_at.get(digest, 0)
         try:
-            verified = self._fetch_identity(presented)
+            if cached.administrator is not None and 0 <= identity_age <= ADMIN_RECHECK_SECONDS:
+                verified = self._ping(presented, cached)
+            else:
+                verified = self._fetch_identity(presented)
         except PlatformError:
             self._backoff_until = clock.monotonic() + BACKOFF_SECONDS
             raise
@@ -259,14 +273,10 @@ class Authenticator:
             raise build_unauthorized_error()
         return verified
 
-    def _fetch_identity(self, presented: Credentials) -> CachedCredential | None:
-        """Request `/me` with these credentials and cache their user.
-
-        Returns None if the platform refuses the credentials. Raises ApiError 403 for credentials of another
-        customer, and PlatformError, also for 429 and 5xx.
-        """
+    def _request(self, path: str, presented: Credentials) -> PlatformResponse:
+        """Send one GET with these credentials. Raises PlatformError, also for 429 and 5xx."""
         response = self._platform.get(
-            "/me",
+            path,
             priority=INTERACTIVE,
             credentials=presented,
             tries=1,
@@ -274,7 +284,29 @@ class Authenticator:
             seconds=CHECK_TIMEOUT_SECONDS,
         )
         if response.status >= 500 or response.status == 429:
-            raise PlatformError(f"/me: status {response.status}", status=response.status)
+            raise PlatformError(f"{path}: status {response.status}", status=response.status)
+        return response
+
+    def _ping(self, presented: Credentials, cached: CachedCredential) -> CachedCredential | None:
+        """Request `/ping` with cached credentials. Returns None if the platform refuses them."""
+        if self._request("/ping", presented).status in (400, 401, 403):
+            return None
+        return credential_cache.store(
+            self._app_db,
+            presented.secret,
+            source=cached.source,
+            user_id=cached.user_id,
+            user_part=cached.user_part,
+            administrator=cached.administrator,
+        )
+
+    def _fetch_identity(self, presented: Credentials) -> CachedCredential | None:
+        """Request `/me` with these credentials and cache their user.
+
+        Returns None if the platform refuses the credentials. Raises ApiError 403 for credentials of another
+        customer, and PlatformError.
+        """
+        response = self._request("/me", presented)
         me: dict[str, Any] = {}
         if response.status == 200:
             me = _parse_record(response.body)
@@ -284,6 +316,9 @@ class Authenticator:
         user_id = me.get("id", presented.user if presented.user and "@" not in presented.user else None)
         email = me.get("email", presented.user or None)
         is_administrator = self._tenant_check.is_administrator(me)
+        if len(self._identified_at) >= MAX_IDENTIFIED:
+            self._identified_at.clear()
+        self._identified_at[tokens.digest(presented.secret)] = clock.unix()
         return credential_cache.store(
             self._app_db,
             presented.secret,
