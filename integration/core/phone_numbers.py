@@ -238,10 +238,23 @@ class PhoneNumbers:
             return None
         text = written.number
         digits = text.removeprefix("+").removeprefix("00")
-        if not is_short(text) and is_assigned(digits):
+        if not is_short(text) and (is_assigned(digits) or self._is_plainly_international(text, digits)):
             return "+" + digits
         number = self._parse(text)
         return None if number is None else phonenumbers.format_number(number, PhoneNumberFormat.E164)
+
+    def _is_plainly_international(self, text: str, digits: str) -> bool:
+        """Return whether the library gives these digits, assigned or not.
+
+        Numbers of new ranges and those reserved for fiction are not assigned. With a plus or `00` the length
+        decides. Without, the digits must also be too long for a number of `country`.
+        """
+        if not _has_possible_length(digits):
+            return False
+        if text != digits or self.country is None:
+            return True
+        limit = _find_national_limit(self.country)
+        return limit is not None and len(digits) > limit[0] and limit[1].match(digits) is None
 
     def _parse(self, text: str) -> phonenumbers.PhoneNumber | None:
         if len(text) > 20 or is_short(text):
@@ -286,6 +299,52 @@ def is_assigned(digits: str) -> bool:
             pattern = _load_number_patterns(code).get(len(digits) - length)
             return pattern is not None and pattern.match(digits, length) is not None
     return False
+
+
+def _has_possible_length(digits: str) -> bool:
+    """Return whether the digits have a possible length for their calling code.
+
+    False also if the library might remove a prefix from the national number.
+    """
+    if not digits.isdecimal() or not digits.isascii() or len(digits) > _MAX_E164_DIGITS:
+        return False
+    code = None if digits.startswith("0") else find_calling_code(digits[:3])
+    if code is None:
+        return False
+    national, plan = digits[len(code) :], _load_plan(code)
+    return plan is not None and len(national) in plan[0] and plan[1].match(national) is None
+
+
+@cache
+def _load_plan(calling_code: str) -> tuple[frozenset[int], re.Pattern[str]] | None:
+    """Return the possible lengths and the prefixes of national numbers.
+
+    The library may remove these prefixes. None if the calling code belongs to no country.
+    """
+    region = phonenumbers.region_code_for_country_code(int(calling_code))
+    plan = phonenumbers.PhoneMetadata.metadata_for_region(region, None)
+    if plan is None or plan.general_desc is None:
+        return None
+    prefixes = ["0", *filter(None, [plan.national_prefix_for_parsing])]
+    return frozenset(plan.general_desc.possible_length), re.compile("|".join(f"(?:{p})" for p in prefixes))
+
+
+@cache
+def _find_national_limit(country: str) -> tuple[int, re.Pattern[str]] | None:
+    """Return the most digits and the prefixes of dialled numbers.
+
+    The library may remove these prefixes. Countries that share the calling code count as well. None for an
+    unknown country.
+    """
+    code = phonenumbers.country_code_for_region(country)
+    prefixes, lengths = ["0"], []
+    for region in phonenumbers.COUNTRY_CODE_TO_REGION_CODE.get(code, ()):
+        plan = phonenumbers.PhoneMetadata.metadata_for_region(region, None)
+        if plan is None or plan.general_desc is None or not plan.general_desc.possible_length:
+            return None
+        lengths += [*plan.general_desc.possible_length, *plan.general_desc.possible_length_local_only]
+        prefixes += filter(None, [plan.national_prefix_for_parsing, plan.international_prefix])
+    return (max(lengths), re.compile("|".join(f"(?:{p})" for p in prefixes))) if lengths else None
 
 
 @cache
