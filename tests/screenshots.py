@@ -222,10 +222,7 @@ def take(
 
 
 def take_all(browser: Browser, folder: Path, to: Path, only: list[str]) -> list[str]:
-    """Take screenshots of the demo, without its phone system in `offline`, and of an empty installation.
-
-    The platform of the empty installation does not respond.
-    """
+    """Take screenshots of the demo, without its phone system in `offline`, and of an empty installation."""
     with demo(folder) as (address, process):
         page = browser.new_page()
         log_in(page, *address)
@@ -239,18 +236,24 @@ def take_all(browser: Browser, folder: Path, to: Path, only: list[str]) -> list[
             return page.get_by_text("Phone system unreachable").count() > 0
 
         with suspended_platform(process):
+            # Meanwhile, because the demo notices it after a minute.
+            all_problems += take_empty(browser, folder, to, only)
             wait_for(is_offline, "the notice that the phone system is unreachable", 240)
             all_problems += take(browser, address[0], paths, state, to / "offline", only, WIDE)
         page.context.close()
+    return all_problems
+
+
+def take_empty(browser: Browser, folder: Path, to: Path, only: list[str]) -> list[str]:
+    """Take screenshots of an empty installation, whose platform does not respond."""
     with running_app(folder / "empty") as app:
         cookie = {"name": "session", "value": app.make_token(), "url": app.url}
         context = browser.new_context()
         context.add_cookies([cookie])  # type: ignore[list-item]
         paths = {**PAGES, "wall": f"/wall/{wallboards.add(app.app_db, 'Front desk')}"}
-        all_problems += take(browser, app.url, paths, context.storage_state(), to / "empty", only, NARROW)
+        problems = take(browser, app.url, paths, context.storage_state(), to / "empty", only, NARROW)
         paths = {"login": "/login", "reset": "/login/reset"}
-        all_problems += take(browser, app.url, paths, None, to / "empty", only, WIDE, NARROW)
-    return all_problems
+        return problems + take(browser, app.url, paths, None, to / "empty", only, WIDE, NARROW)
 
 
 def main() -> int:
