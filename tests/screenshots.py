@@ -236,7 +236,7 @@ def take_all(browser: Browser, folder: Path, to: Path, only: list[str]) -> list[
             return page.get_by_text("Phone system unreachable").count() > 0
 
         with suspended_platform(process):
-            # Meanwhile, because the demo notices it after a minute.
+            # First, because the demo detects the outage only after a minute.
             all_problems += take_empty(browser, folder, to, only)
             wait_for(is_offline, "the notice that the phone system is unreachable", 240)
             all_problems += take(browser, address[0], paths, state, to / "offline", only, WIDE)

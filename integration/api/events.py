@@ -27,10 +27,10 @@ MAX_WAIT = 30
 MAX_WAITS_OF_KEY = 8
 """Requests of one key that wait at the same time."""
 PAUSE_SECONDS = 0.05
-"""Seconds, for each waiting request, between two looks for events, on average.
+"""Average seconds between two polls of a waiting request, for each request that waits.
 
 A response and the next request take 2 ms of CPU time. 50 requests that one event woke took as long together
-as five webhooks with 100 open pages. Now all together look 20 times a second, at random times.
+as five webhooks with 100 open pages. All requests together poll 20 times a second, at random times.
 """
 MAX_PAUSE_SECONDS = 2.5
 """Longest average pause, that of 50 waiting requests."""

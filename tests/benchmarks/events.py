@@ -159,7 +159,7 @@ def measure_readers(options: Options) -> list[Figure]:
 
         for _ in range(SMALL_ROUNDS if options.is_small else ROUNDS):
             run(PRODUCT, READERS)
-            # The waits of these readers end meanwhile. After a round with readers another one would have 100.
+            # The waits of these readers end in this round. Two rounds with readers in a row would have 100.
             run(WITHOUT, 0)
     name = f"webhook to changed row, {PAGES} open pages and {READERS} readers of events"
     return [

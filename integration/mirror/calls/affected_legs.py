@@ -83,7 +83,7 @@ Parameters: JSON list of (id, key, start), list of changed legs, and MAX_JOIN_SE
 _CHAIN_BACKWARDS = f"{_CHAIN_LEGS} AND started <= ? AND started > ? ORDER BY started DESC, leg_id DESC"
 _CHAIN_FORWARDS = f"{_CHAIN_LEGS} AND started > ? AND started <= ? ORDER BY started, leg_id"
 
-_MAX_SIDE_LEGS = MAX_CHAIN_LEGS + PAUSE_NEIGHBOURS
+MAX_SIDE_LEGS = MAX_CHAIN_LEGS + PAUSE_NEIGHBOURS
 """Legs of a chain that are read on each side of a leg. Such a side is divided, whatever follows it."""
 
 _MAX_STEPS = 4
@@ -244,7 +244,7 @@ class AffectedLegs:
                 later = self._read_chain_forwards(key, link.started, latest_start, next_start)
                 latest_start = max(latest_start, *(each.latest_start for each in (link, *later)))
                 for side in (earlier, later):
-                    is_complete = len(side) < _MAX_SIDE_LEGS
+                    is_complete = len(side) < MAX_SIDE_LEGS
                     found += side if is_complete else side[: len(side) // 2]
         return found
 
@@ -262,7 +262,7 @@ class AffectedLegs:
         candidates: list[Link] = []
         first_start = start
         for earlier in self._iterate_links(_CHAIN_BACKWARDS, key, start, previous_start):
-            if earlier.started < first_start - MAX_JOIN_SECONDS or len(chain) >= _MAX_SIDE_LEGS:
+            if earlier.started < first_start - MAX_JOIN_SECONDS or len(chain) >= MAX_SIDE_LEGS:
                 break
             candidates.append(earlier)
             if earlier.latest_start >= first_start:
@@ -275,7 +275,7 @@ class AffectedLegs:
         """Return the chain after `start` until `next_start`, earliest first."""
         chain: list[Link] = []
         for later in self._iterate_links(_CHAIN_FORWARDS, key, start, next_start):
-            if later.started > latest_start or len(chain) >= _MAX_SIDE_LEGS:
+            if later.started > latest_start or len(chain) >= MAX_SIDE_LEGS:
                 break
             chain.append(later)
             latest_start = max(latest_start, later.latest_start)

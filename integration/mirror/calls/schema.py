@@ -40,7 +40,7 @@ CHANGED_LEGS = "legs"
 """Name in `_due` of the legs whose facts have changed (`mirror/derived/calls`)."""
 
 MERGED_CALLS = """
--- One row per id that was merged, or whose facts were all deleted (`into_id` is NULL), for ever.
+-- One row per merged id, and per id without facts (`into_id` is NULL). Rows are never deleted.
 CREATE TABLE IF NOT EXISTS _merged_calls (
     id INTEGER PRIMARY KEY, into_id INTEGER, change_no INTEGER NOT NULL
 ) STRICT;
@@ -132,7 +132,6 @@ CREATE INDEX IF NOT EXISTS monitors_live_id ON monitors (live_id);
 CREATE INDEX IF NOT EXISTS voicemessages_live_id ON voicemessages (live_id);
 CREATE INDEX IF NOT EXISTS voicemessages_parent_live_id ON voicemessages (parent_live_id);
 """
-
 
 # Rejected: OR REPLACE, because it deletes and rewrites every index entry, and upserts. With OR FAIL SQLite
 # does not copy each touched page of a table with triggers for a rollback of the single row. These copies took

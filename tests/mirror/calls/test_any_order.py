@@ -82,7 +82,7 @@ def test_divided_chains_of_a_busy_group_are_the_same_calls_in_any_order(
     for module in (joins, affected_legs):
         monkeypatch.setattr(module, "MAX_CHAIN_LEGS", 4)
         monkeypatch.setattr(module, "PAUSE_NEIGHBOURS", 1)
-    monkeypatch.setattr(affected_legs, "_MAX_SIDE_LEGS", 24)
+    monkeypatch.setattr(affected_legs, "MAX_SIDE_LEGS", 24)
     for seed in range(25):
         facts = ring_busy_group(random.Random(seed), context, src)
         mirror.clear()
