@@ -47,8 +47,8 @@ CHECK_TIMEOUT_SECONDS = 10.0
 """Seconds for one check of a credential with the platform, in total."""
 BACKOFF_SECONDS = 30.0
 """Seconds without checks of cached credentials after the platform did not respond to one."""
-MAX_IDENTIFIED = 1000
-"""Credentials whose last request of `/me` is in memory. Every login creates another token."""
+MAX_TIMES = 1000
+"""Credentials whose last use, and last request of `/me`, is in memory. Every login creates another token."""
 USE_WRITE_SECONDS = 30.0
 """Seconds between two writes of a credential's last use.
 
@@ -100,6 +100,8 @@ class Authenticator:
         self._checks_running: set[bytes] = set()
         self._identified_at: dict[bytes, float] = {}
         """Times (Unix seconds) of requests of `/me`, by digest of the credential."""
+        self._used_at: dict[bytes, float] = {}
+        """The same of last uses. The stored times lag behind by `_use_interval_seconds`."""
         self._use_interval_seconds = min(USE_WRITE_SECONDS, settings.facade.session_idle / 4)
         self._backoff_until = 0.0
 
@@ -125,6 +127,7 @@ class Authenticator:
                 cached = self._verify_new(presented, address)
         except (KeyRefused, TooManyAttempts) as error:
             raise _to_api_error(error) from error
+        self._store_time(self._used_at, presented.secret)
         # A credential that was just verified has the time of its use.
         if clock.unix() - cached.used_at >= self._use_interval_seconds:
             credential_cache.record_use(self._app_db, presented.secret)
@@ -181,6 +184,13 @@ class Authenticator:
         else:
             credential_cache.delete(self._app_db, secret)
 
+    @staticmethod
+    def _store_time(times: dict[bytes, float], secret: str) -> None:
+        """Store the present time for a credential. Above MAX_TIMES the others are dropped."""
+        if len(times) >= MAX_TIMES:
+            times.clear()
+        times[tokens.digest(secret)] = clock.unix()
+
     # --- internal ----------------------------------------------------------------------------------
 
     def _find_key(self, presented: Credentials, address: str, *, counts: bool = True) -> Key | None:
@@ -218,8 +228,7 @@ class Authenticator:
         facade = self._settings.facade
         now = clock.unix()
         digest = tokens.digest(presented.secret)
-        # The stored time can lag the last use by the interval of its writes.
-        idle_seconds = now - cached.used_at - self._use_interval_seconds
+        idle_seconds = now - max(cached.used_at, self._used_at.get(digest, 0))
         if cached.source == "login" and idle_seconds > facade.session_idle:
             self.revoke(presented.secret)
             raise build_unauthorized_error("The token has expired.")
@@ -316,9 +325,7 @@ class Authenticator:
         user_id = me.get("id", presented.user if presented.user and "@" not in presented.user else None)
         email = me.get("email", presented.user or None)
         is_administrator = self._tenant_check.is_administrator(me)
-        if len(self._identified_at) >= MAX_IDENTIFIED:
-            self._identified_at.clear()
-        self._identified_at[tokens.digest(presented.secret)] = clock.unix()
+        self._store_time(self._identified_at, presented.secret)
         return credential_cache.store(
             self._app_db,
             presented.secret,
