@@ -21,6 +21,7 @@ OLD_ROWS = {
 DROPPED = {
     "_call_directory",
     "_call_ids",
+    "_calls_search_docsize",
     "_calls_search_due",
     "callback_position",
     "_cdr_months",

@@ -42,7 +42,7 @@ CREATE TABLE _calls (
     is_past INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 
-CREATE VIRTUAL TABLE _calls_search USING fts5(text, tokenize = 'trigram');
+CREATE VIRTUAL TABLE _calls_search USING fts5(text, tokenize = 'trigram', columnsize = 0);
 
 CREATE TABLE _changes (
     id INTEGER PRIMARY KEY AUTOINCREMENT, at TEXT NOT NULL,
@@ -1082,9 +1082,9 @@ CREATE TABLE "webcalls" (
 
 CREATE INDEX _answers_asked_at ON _answers (asked_at);
 
-CREATE INDEX _calls_by_user ON _calls (user_id, started_at);
-
 CREATE INDEX _calls_changed ON _calls (change_no);
+
+CREATE INDEX _calls_of_user ON _calls (user_id, started_at) WHERE user_id IS NOT NULL;
 
 CREATE INDEX _calls_open ON _calls (state) WHERE state <> 'ended';
 
@@ -1094,8 +1094,6 @@ CREATE INDEX _calls_party ON _calls (coalesce(party_e164, party), started_at);
 
 CREATE INDEX _calls_report ON _calls (started_at, direction, outcome, wait_seconds,
     talk_seconds, charge, user_id, our_e164, our_number, group_kind, group_id, group_name, party_e164);
-
-CREATE INDEX _calls_started ON _calls (started_at);
 
 CREATE INDEX _calls_with_voicemail ON _calls (started_at) WHERE voicemails > 0;
 

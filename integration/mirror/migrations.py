@@ -46,7 +46,10 @@ def _drop_former_tables(schema: Schema) -> None:
 
 
 def _drop_former_indexes(schema: Schema) -> None:
-    for index in ("_calls_change", "_legs_key_started", "_legs_unanchored", "cdrs_labelled"):
+    for index in (
+        "_calls_by_user", "_calls_change", "_calls_started", "_legs_key_started", "_legs_unanchored",
+        "cdrs_labelled",
+    ):  # fmt: skip
         schema.execute(f"DROP INDEX IF EXISTS {index}")
 
 
@@ -114,6 +117,11 @@ def _drop_call_ids(schema: Schema) -> None:
         schema.execute("DROP TABLE _call_ids")
 
 
+def _drop_search_index(schema: Schema) -> None:
+    """Drop the index that had the length of each text. It is due by its version."""
+    schema.execute("DROP TABLE IF EXISTS _calls_search")
+
+
 def _merge_checks(schema: Schema) -> None:
     """Move the checks of files into their rows of `media`."""
     _add_columns("media", "checked_at TEXT", "found_at TEXT", "finding TEXT")(schema)
@@ -178,12 +186,14 @@ MIGRATIONS: Mapping[str, Step] = {
     "no counts of CDRs by month": _do_nothing,
     "no versions of collections": _do_nothing,
     "derived tables by declarations": _drop_former_tables,
-    "no index of changed calls": _drop_former_indexes,
+    "no index of changed calls": _do_nothing,
     "no unread columns of legs": _drop_unread_columns,
     "due calls by declarations": _drop_call_backlog,
-    "one index of callers and groups": _drop_former_indexes,
+    "one index of callers and groups": _do_nothing,
     "calls of the past": _add_columns("_calls", "is_past INTEGER NOT NULL DEFAULT 0"),
     "no table of ids of calls": _drop_call_ids,
     "checks of files in their rows": _merge_checks,
+    "search index without lengths": _drop_search_index,
+    "one index of calls by start": _drop_former_indexes,
 }  # fmt: skip
 """Steps by name, in order. The next start of an older file runs those that it does not record."""

@@ -130,8 +130,8 @@ INSERT_CALL = """INSERT INTO _calls (id, started_at, direction, state, unconfirm
  VALUES (?, ?, 'in', 'ended', 0, 0, 0, '', '', 1, 0, 0, 1, '', 0)"""
 
 PLANS = {
-    "v_calls": "SEARCH c USING INDEX _calls_started (started_at>? AND started_at<?)",
-    "v_legs": "SEARCH c USING COVERING INDEX _calls_started (started_at>? AND started_at<?)",
+    "v_calls": "SEARCH c USING INDEX _calls_report (started_at>? AND started_at<?)",
+    "v_legs": "SEARCH c USING COVERING INDEX _calls_report (started_at>? AND started_at<?)",
     "v_missed": "SEARCH c USING INDEX _calls_outcome (outcome=? AND started_at>? AND started_at<?)",
     "v_recordings": "SEARCH m USING INDEX monitors_timestamp (timestamp>? AND timestamp<?)",
     "v_messages": "SEARCH s USING INDEX _sms_by_created (created_at>? AND created_at<?)",

@@ -115,8 +115,6 @@ CREATE TABLE IF NOT EXISTS _calls (
     -- 1: the end was past when the call was first stored, so its facts are no events (call_events.py)
     is_past INTEGER NOT NULL DEFAULT 0
 ) STRICT;
--- serves Calls: newest first
-CREATE INDEX IF NOT EXISTS _calls_started ON _calls (started_at);
 -- serves Live
 CREATE INDEX IF NOT EXISTS _calls_open ON _calls (state) WHERE state <> 'ended';
 -- serves Missed, reports

@@ -24,8 +24,8 @@ TABLES = """
 -- serves the filter "Voicemail": few calls match, so a scan by time would read all calls
 CREATE INDEX IF NOT EXISTS _calls_with_voicemail ON _calls (started_at) WHERE voicemails > 0;
 -- serves the calls of a platform user, and the time since which the user is free
-CREATE INDEX IF NOT EXISTS _calls_by_user ON _calls (user_id, started_at);
--- serves Reports: a covering index for every sum
+CREATE INDEX IF NOT EXISTS _calls_of_user ON _calls (user_id, started_at) WHERE user_id IS NOT NULL;
+-- serves Calls, newest first, and Reports: a covering index for every sum
 CREATE INDEX IF NOT EXISTS _calls_report ON _calls (started_at, direction, outcome, wait_seconds,
     talk_seconds, charge, user_id, our_e164, our_number, group_kind, group_id, group_name, party_e164);
 """

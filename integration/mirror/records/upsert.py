@@ -150,12 +150,13 @@ def store_item(
 
 def delete_rows(tx: Transaction, resource: Resource, keys: Iterable[Key]) -> None:
     """Delete rows: ended live calls, and records deleted on the platform."""
-    parameters = [(key,) for key in keys]
-    tx.executemany(
-        f"DELETE FROM {quote_identifier(resource.table)} WHERE {quote_identifier(resource.key or '')} = ?",
-        parameters,
+    key_list = list(keys)
+    tx.execute(
+        f"DELETE FROM {quote_identifier(resource.table)} WHERE {quote_identifier(resource.key or '')}"
+        " IN (SELECT value FROM json_each(?))",
+        (id_list(key_list),),
     )
-    item_forms.delete(tx, resource, [key for (key,) in parameters])
+    item_forms.delete(tx, resource, key_list)
 
 
 def get_usable_key(resource: Resource, record: JsonRecord) -> Key | None:
