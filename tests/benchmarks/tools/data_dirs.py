@@ -12,14 +12,12 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from zoneinfo import ZoneInfo
 
 from integration.app_schema import open_app_db
-from integration.core.phone_numbers import PhoneNumbers
 from integration.mirror.derived import rebuild
-from integration.mirror.derived.declaration import Rules
-from integration.mirror.page_queries.missed_calls import CountingRules
+from integration.mirror.derived.declaration import make_rules
 from integration.mirror.schema import open_mirror
+from integration.settings.model import load
 from integration.workspace.callback_following import update_from_mirror
 from integration.workspace.opening_hours import load_rules
 from tests.support import harness
@@ -61,7 +59,8 @@ def run_product(data_dir: Path) -> Product:
     The calls of a directory that another commit made may be computed again, beside what is measured.
     """
     product = Product(data_dir, recordings__download="false", dashboard__timezone=ZONE)
-    due = "SELECT count(*) FROM _due WHERE at <= unixepoch()"
+    # `at` has fractions of a second.
+    due = "SELECT count(*) FROM _due WHERE at <= unixepoch() + 1"
     wait_for(lambda: not query_number(data_dir / "mirror.db", due), "the derived tables", DERIVE_SECONDS)
     return product
 
@@ -118,7 +117,7 @@ def get_data_dir(cdrs: int, *, without_webhooks: bool = False, of_this_commit: b
         closing(open_app_db(data_dir / "house.db")) as app_db,
     ):
         # The worker's other threads do this during an initial sync.
-        rules = Rules(PhoneNumbers("GB"), CountingRules(ZoneInfo(ZONE)))
+        rules = make_rules(load(Path(os.devnull), make_environment(data_dir)))
         with app_db.read() as connection:
             load_rules(connection, rules)
         rebuild.install(mirror, rules)
