@@ -344,7 +344,7 @@ def _low_disk(evaluation: Evaluation) -> list[Match]:
 
 
 def _failing_components(evaluation: Evaluation) -> list[Match]:
-    checks = evaluation.context.health.report()["checks"]
+    checks = evaluation.context.health.list_checks()
     cutoff = evaluation.now.timestamp() - 60 * evaluation.rule.threshold
     return [
         Match(

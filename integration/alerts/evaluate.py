@@ -198,7 +198,7 @@ class RuleEvaluator:
         now = clock.unix()
         failing = {
             name
-            for name, check in self._context.health.report()["checks"].items()
+            for name, check in self._context.health.list_checks().items()
             if check["state"] in ("failing", "stalled") and not name.startswith(OWN_PREFIX)
         }
         self._failing = {name: self._failing.get(name, now) for name in failing}

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -137,17 +137,24 @@ class Health:
         `ok`, `failing` or `stalled` (heartbeat overdue). `unready` means that an essential component is
         failing or stalled.
         """
+        checks = self.list_checks()
+        with self._lock:
+            facts, sources = dict(self._facts), dict(self._fact_sources)
+        for name, read in sources.items():
+            value = _read_fact(read)
+            if value is not None:
+                facts[name] = value
+        return {"status": _get_status(checks), "checks": checks, "facts": facts}
+
+    def list_checks(self) -> dict[str, dict[str, Any]]:
+        """Return the checks of `report()`. To read all facts as well takes 0.2 s during an initial sync."""
         with self._lock:
             now = clock.monotonic()
             self._mark_stalled(now)
             checks = {
                 name: self._describe(component, now) for name, component in sorted(self._components.items())
             }
-            probes, facts, sources = dict(self._probes), dict(self._facts), dict(self._fact_sources)
-        for name, read in sources.items():
-            value = _read_fact(read)
-            if value is not None:
-                facts[name] = value
+            probes = dict(self._probes)
         for name, (check, essential) in probes.items():
             problem = _run_probe(check)
             checks[name] = {
@@ -159,15 +166,12 @@ class Health:
                 "last_failure_at": None,
                 "essential": essential,
             }
-        failed_checks = [check for check in checks.values() if check["state"] in ("failing", "stalled")]
-        status = (
-            "unready"
-            if any(check["essential"] for check in failed_checks)
-            else "degraded"
-            if failed_checks
-            else "ok"
-        )
-        return {"status": status, "checks": checks, "facts": facts}
+        return checks
+
+    @property
+    def status(self) -> str:
+        """The status of `report()`."""
+        return _get_status(self.list_checks())
 
     # --- the watchdog ------------------------------------------------------------------------------
 
@@ -220,6 +224,13 @@ class Health:
             "last_failure_at": component.last_failure_at,
             "essential": component.essential,
         }
+
+
+def _get_status(checks: Mapping[str, Mapping[str, Any]]) -> str:
+    failed_checks = [check for check in checks.values() if check["state"] in ("failing", "stalled")]
+    if any(check["essential"] for check in failed_checks):
+        return "unready"
+    return "degraded" if failed_checks else "ok"
 
 
 def _read_fact(read: Callable[[], Any]) -> Any:

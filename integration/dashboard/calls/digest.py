@@ -61,7 +61,7 @@ def write_digest(app: Flask, run: ExportRun, incomplete_reason: str | None, file
             missed_target=context.settings.calls.missed_target,
             problems=[
                 component.title
-                for component in components.list_components(context.health.report())
+                for component in components.list_components(context.health.list_checks())
                 if component.has_problem
             ],
             incomplete_reason=incomplete_reason,

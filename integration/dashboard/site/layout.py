@@ -247,7 +247,7 @@ def build_layout(person: Person) -> dict[str, Any]:
             "missed": count_final_callbacks(context, viewer) or 0,
             "messages": len(find_unread_threads(context, person)) if has_messages else 0,
             "voicemail": unplayed,
-            **({"system": "!"} if context.health.report()["status"] != "ok" else {}),
+            **({"system": "!"} if context.health.status != "ok" else {}),
         },
         "ringing": counts.ringing,
         "news": sum(entry.is_new for entry in list_notifications(context, person, viewer)),

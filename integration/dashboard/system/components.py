@@ -62,14 +62,14 @@ class Component:
         return self.check["state"] in ("failing", "stalled")
 
 
-def list_components(report: Mapping[str, Any]) -> list[Component]:
-    """Return the components of a health report, those with a problem first."""
-    components = [Component(make_title(name), check) for name, check in report["checks"].items()]
+def list_components(checks: Mapping[str, Any]) -> list[Component]:
+    """Return the components of checks of health, those with a problem first."""
+    components = [Component(make_title(name), check) for name, check in checks.items()]
     return sorted(components, key=lambda component: not component.has_problem)
 
 
 def list_problems(
-    report: Mapping[str, Any],
+    checks: Mapping[str, Any],
     failing_collections: Collection[str],
     *,
     has_platform_problem: bool,
@@ -83,13 +83,13 @@ def list_problems(
     other_checks.add(deletions.HEALTH_CHECK)
     remaining = {
         name: check
-        for name, check in report["checks"].items()
+        for name, check in checks.items()
         if name not in other_checks
         and not (
             has_platform_problem and (name in _PLATFORM_CHECKS or name.startswith(INCREMENTAL_SYNC_PREFIX))
         )
     }
-    return [component for component in list_components({"checks": remaining}) if component.has_problem]
+    return [component for component in list_components(remaining) if component.has_problem]
 
 
 def make_title(name: str) -> str:

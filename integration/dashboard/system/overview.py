@@ -164,7 +164,7 @@ def index() -> Response:
     silent_calls = calls_without_webhook if is_silent else 0
     gaps = sum(completeness_row.gap_count for completeness_row in completeness_rows)
     failing_components = components.list_problems(
-        report,
+        report["checks"],
         [state.collection for state in failing_collections],
         has_platform_problem=bool(unreachable_at or request_budget.pause_end),
     )
@@ -203,7 +203,7 @@ def index() -> Response:
         failing_collections=failing_collections,
         held=[(state, get_resource(state.collection).key is not None) for state in held_deletions],
         accepted_deletions=accepted_deletions,
-        components=components.list_components(report),
+        components=components.list_components(report["checks"]),
         failing_components=failing_components,
         MAX_COMPONENTS=components.MAX_LISTED,
         addresses=_list_addresses(),

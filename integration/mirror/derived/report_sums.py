@@ -161,7 +161,12 @@ def _list_direct_spans(
     last_read = last + timedelta(days=days_after)
     direct_days = set(clock.iterate_days(max(first, today), last_read))
     span = _make_span(first, last_read, rules)
+    # During an initial sync each hour is due. To find the days of each would take most of the time of a page.
+    ranges_by_day: dict[str, Range] = {}
     for low, high in due.list_ranges(connection, REPORT_SUMS.name, (span.since, span.until)):
+        begin, end = ranges_by_day.get(low[:10], (low, high))
+        ranges_by_day[low[:10]] = min(begin, low), max(end, high)
+    for low, high in ranges_by_day.values():
         changed = _find_days((max(low, span.since), min(high, span.until)), rules.zone)
         direct_days.update(clock.iterate_days(*changed))
     if days_after:

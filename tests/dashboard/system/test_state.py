@@ -187,6 +187,17 @@ def test_a_pause_that_the_platform_requests_is_a_failed_check_with_its_end(zone,
     assert "paused" not in top(client)
 
 
+def test_pages_other_than_system_do_not_read_the_facts_of_health(app, client):
+    """During an initial sync the fact of what is due takes ten times as long as a page."""
+    reads = []
+    app.context.health.provide_fact("counted", lambda: reads.append(1))
+    for path in ("/live", "/calls", "/missed", "/messages", "/reports"):
+        assert client.get(path).status_code == 200
+    assert not reads
+    client.get("/readyz")
+    assert reads == [1]
+
+
 def test_what_is_due_of_a_derived_table_is_one_line_of_readyz_metrics_and_the_page(app, client):
     app.call(5, "2026-09-21 14:00:00")
     rebuild_due(app.mirror_db, app.context.rules)
