@@ -97,6 +97,9 @@ def _get_user(text: str) -> str:
 
 
 def _is_withheld_name(name: str) -> bool:
+    first = _WORD.search(name)
+    if first is not None and first[0].casefold() not in _WORDS_WITHOUT_NAME:
+        return False  # Most names. To fold all words takes three times as long.
     words = _WORD.findall(name.casefold())
     return _WORDS_WITHOUT_NAME.issuperset(words) and (
         not words or not _WITHHELD_WORDS.isdisjoint(words) or (len(words) > 1 and words[0] == "no")

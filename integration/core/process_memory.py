@@ -40,7 +40,7 @@ VARIABLE = "GLIBC_TUNABLES"
 """Variable that glibc reads when a program is executed. Rejected: `mallopt`, which cannot set all of them."""
 RELEASE_SECONDS = 60.0
 """Seconds between two runs of `release`; a trim of 100 MB takes 25 ms on a busy machine."""
-YOUNG_OBJECTS = 20_000
+YOUNG_OBJECTS = 50_000
 """New objects after which Python looks for cycles among them. At its 700 this took 3 % of an initial sync."""
 
 

@@ -262,9 +262,8 @@ def list_ranges(connection: sqlite3.Connection, name: str, keys: Range) -> list[
 def find_due(connection: sqlite3.Connection, name: str, keys: Iterable[Key]) -> set[Key]:
     """Return those of `keys` that are due."""
     rows = connection.execute(
-        "SELECT key.value FROM json_each(?2) AS key JOIN _due"
-        " ON derived = ?1 AND high >= key.value AND low ="
-        " (SELECT low FROM _due WHERE derived = ?1 AND low <= key.value ORDER BY low DESC LIMIT 1)",
+        "SELECT value FROM json_each(?2) WHERE value <="
+        " (SELECT high FROM _due WHERE derived = ?1 AND low <= +value ORDER BY low DESC LIMIT 1)",
         (name, id_list(keys)),
     )
     return {row[0] for row in rows}

@@ -18,7 +18,7 @@ from integration.sync import progress
 
 JOB_NAME = "calls put together"
 """Name of the progress, on a terminal and as a fact of /readyz."""
-COUNT_SECONDS = 1.0
+COUNT_SECONDS = 3.0
 """Interval between two counts of the legs that are left. To count a million takes 40 ms."""
 
 
