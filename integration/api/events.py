@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sqlite3
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -26,14 +27,17 @@ MAX_WAIT = 30
 """Seconds that a request can wait for an event."""
 MAX_WAITS_OF_KEY = 8
 """Requests of one key that wait at the same time."""
-PAUSE_SECONDS = 0.05
+PAUSE_SECONDS = 0.1
 """Average seconds between two polls of a waiting request, for each request that waits.
 
 A response and the next request take 2 ms of CPU time. 50 requests that one event woke took as long together
-as five webhooks with 100 open pages. All requests together poll 20 times a second, at random times.
+as five webhooks with 100 open pages. All requests together poll ten times a second, at random times.
 """
-MAX_PAUSE_SECONDS = 2.5
+MAX_PAUSE_SECONDS = 5.0
 """Longest average pause, that of 50 waiting requests."""
+QUIET_SECONDS = 0.03
+"""Seconds after a webhook in which no request polls: open pages receive its change first."""
+MAX_POSTPONED_SECONDS = 0.3
 RETRY_SECONDS = 2
 """Value of Retry-After, in seconds, if a request cannot wait."""
 
@@ -65,14 +69,13 @@ class EventReaders:
         request.check_names(LIST_PARAMETERS)
         kinds, wait = _parse_kinds(request), request.number("wait", 0, MAX_WAIT, 0)
         request.limit()
-        after = _parse_cursor(request, kinds)
         if not wait or request.http_request.method == "HEAD":
-            return _read_page(request, kinds, after).body
+            return _read_page(request, kinds).body
         deadline = clock.monotonic() + wait
         hub = request.context.event_hub
         subscription = hub.subscribe(None)
         try:
-            page = _read_page(request, kinds, after)
+            page = _read_page(request, kinds)
             if page.body["data"]:
                 return page.body
             with self._take_place(request) as waiting:
@@ -130,6 +133,7 @@ def _wait_for_events(
         seconds = max(deadline - clock.monotonic(), 0)
         has_time = seconds > 0
         is_woken = subscription.pause(min(random.uniform(0, 2 * average_pause), seconds))
+        _wait_for_quiet(request, subscription)
         try:
             changes = subscription.take(0)
         except (HubClosed, SubscriptionLost):
@@ -146,11 +150,23 @@ def _wait_for_events(
     return page.body
 
 
-def _read_page(request: ApiRequest, kinds: frozenset[str], after: int) -> _Page:
-    visibility = request.caller.visibility
+def _wait_for_quiet(request: ApiRequest, subscription: Subscription) -> None:
+    """Wait until no webhook has arrived for QUIET_SECONDS, at most MAX_POSTPONED_SECONDS."""
+    inbox, latest = request.context.inbox, clock.monotonic() + MAX_POSTPONED_SECONDS
+    received = -1
+    while received != inbox.received_count and clock.monotonic() < latest:
+        received = inbox.received_count
+        if subscription.pause(QUIET_SECONDS):
+            return
+
+
+def _read_page(request: ApiRequest, kinds: frozenset[str], position: int | None = None) -> _Page:
+    """Return the events after the change `position`, by default after the parameter `after`."""
+    user_scope = request.caller.visibility.user_scope
     with request.open_databases() as (mirror, app):
+        after = _parse_cursor(request, kinds, mirror, app) if position is None else position
         batch = feed.read_events(
-            mirror, app, after, kinds=kinds, user_scope=visibility.user_scope, limit=request.limit()
+            mirror, app, after, kinds=kinds, user_scope=user_scope, limit=request.limit()
         )
         payloads = build_payloads(
             mirror,
@@ -163,13 +179,14 @@ def _read_page(request: ApiRequest, kinds: frozenset[str], after: int) -> _Page:
     return _Page({"data": payloads, "next": batch.next}, batch.position)
 
 
-def _parse_cursor(request: ApiRequest, kinds: frozenset[str]) -> int:
+def _parse_cursor(
+    request: ApiRequest, kinds: frozenset[str], mirror: sqlite3.Connection, app: sqlite3.Connection
+) -> int:
     """Return the number of the parameter `after`; without it that of the newest change."""
     text, user_scope = request.text("after"), request.caller.visibility.user_scope
-    with request.open_databases() as (mirror, app):
-        if text is None:
-            text = feed.newest_cursor(mirror, app, kinds=kinds, user_scope=user_scope)
-        return request.change("after", mirror, text)
+    if text is None:
+        text = feed.newest_cursor(mirror, app, kinds=kinds, user_scope=user_scope)
+    return request.change("after", mirror, text)
 
 
 def _parse_kinds(request: ApiRequest) -> frozenset[str]:
