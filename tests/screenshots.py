@@ -19,6 +19,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -100,6 +101,7 @@ WIDE, NARROW, DARK = ("light", "wide"), ("light", "narrow"), ("dark", "wide")
 """Scheme of colours and size of a picture. Dark colours have the same layout, so they are taken once."""
 BETWEEN = (1920, 1200, 960, 820, 768, 340)
 """Widths that are checked without a screenshot, in pixels."""
+PROCESSORS = 2
 BUSY = 5
 """Live calls required before a screenshot of the live page."""
 READY = "tbody a.name"
@@ -181,8 +183,19 @@ def watch(page: Page, problems: list[str]) -> None:
     page.on("pageerror", lambda error: problems.append(str(error)))
 
 
+@contextmanager
+def open_browser() -> Iterator[Browser]:
+    """Start a browser, which only this thread uses."""
+    # A test of the documents reads PICTURES without a browser.
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=CHROMIUM_ARGUMENTS)
+        yield browser
+        browser.close()
+
+
 def take(
-    browser: Browser,
     url: str,
     paths: dict[str, str],
     state: object,
@@ -190,10 +203,19 @@ def take(
     only: list[str],
     *forms: tuple[str, str],
 ) -> list[str]:
-    """Take screenshots of the pages in `forms`. Returns their problems."""
+    """Take screenshots of the pages, each of `forms` in a browser of its own. Returns their problems."""
     to.mkdir(parents=True, exist_ok=True)
+    with ThreadPoolExecutor(PROCESSORS) as pool:
+        problems = pool.map(lambda form: _take_form(url, paths, state, to, only, form), forms)
+        return [problem for of_form in problems for problem in of_form]
+
+
+def _take_form(
+    url: str, paths: dict[str, str], state: object, to: Path, only: list[str], form: tuple[str, str]
+) -> list[str]:
+    scheme, size = form
     all_problems: list[str] = []
-    for scheme, size in forms:
+    with open_browser() as browser:
         width, height = SIZES[size]
         context = browser.new_context(
             color_scheme=scheme,  # type: ignore[arg-type]
@@ -221,15 +243,15 @@ def take(
     return all_problems
 
 
-def take_all(browser: Browser, folder: Path, to: Path, only: list[str]) -> list[str]:
+def take_all(folder: Path, to: Path, only: list[str]) -> list[str]:
     """Take screenshots of the demo, without its phone system in `offline`, and of an empty installation."""
-    with demo(folder) as (address, process):
+    with demo(folder) as (address, process), open_browser() as browser:
         page = browser.new_page()
         log_in(page, *address)
         wait_until_busy(page, address[0])
         paths = {**PAGES, **find_pages(page, address[0])}
         state = page.context.storage_state()
-        all_problems = take(browser, address[0], paths, state, to, only, WIDE, NARROW, DARK)
+        all_problems = take(address[0], paths, state, to, only, WIDE, NARROW, DARK)
 
         def is_offline() -> bool:
             page.goto(f"{address[0]}/contacts")
@@ -237,23 +259,25 @@ def take_all(browser: Browser, folder: Path, to: Path, only: list[str]) -> list[
 
         with suspended_platform(process):
             # First, because the demo detects the outage only after a minute.
-            all_problems += take_empty(browser, folder, to, only)
+            all_problems += take_empty(folder, to, only)
             wait_for(is_offline, "the notice that the phone system is unreachable", 240)
-            all_problems += take(browser, address[0], paths, state, to / "offline", only, WIDE)
+            all_problems += take(address[0], paths, state, to / "offline", only, WIDE)
         page.context.close()
     return all_problems
 
 
-def take_empty(browser: Browser, folder: Path, to: Path, only: list[str]) -> list[str]:
+def take_empty(folder: Path, to: Path, only: list[str]) -> list[str]:
     """Take screenshots of an empty installation, whose platform does not respond."""
     with running_app(folder / "empty") as app:
         cookie = {"name": "session", "value": app.make_token(), "url": app.url}
-        context = browser.new_context()
-        context.add_cookies([cookie])  # type: ignore[list-item]
+        with open_browser() as browser:
+            context = browser.new_context()
+            context.add_cookies([cookie])  # type: ignore[list-item]
+            state = context.storage_state()
         paths = {**PAGES, "wall": f"/wall/{wallboards.add(app.app_db, 'Front desk')}"}
-        problems = take(browser, app.url, paths, context.storage_state(), to / "empty", only, NARROW)
+        problems = take(app.url, paths, state, to / "empty", only, NARROW)
         paths = {"login": "/login", "reset": "/login/reset"}
-        return problems + take(browser, app.url, paths, None, to / "empty", only, WIDE, NARROW)
+        return problems + take(app.url, paths, None, to / "empty", only, WIDE, NARROW)
 
 
 def main() -> int:
@@ -268,13 +292,9 @@ def main() -> int:
     options = parser.parse_args()
     all_problems = []
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    # A test of the documents reads PICTURES without a browser.
-    from playwright.sync_api import sync_playwright
-
-    with tempfile.TemporaryDirectory(prefix="switchroom-shots-") as folder, sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=CHROMIUM_ARGUMENTS)
+    with tempfile.TemporaryDirectory(prefix="switchroom-shots-") as folder:
         if options.readme:
-            with demo(Path(folder)) as (address, _):
+            with demo(Path(folder)) as (address, _), open_browser() as browser:
                 page = browser.new_page(viewport={"width": 1280, "height": 800})
                 log_in(page, *address)
                 wait_until_busy(page, address[0])
@@ -285,9 +305,8 @@ def main() -> int:
                     page.screenshot(path=ROOT / "docs" / "pictures" / f"{name}.png", animations="disabled")
         else:
             only = [part for part in options.only.split(",") if part]
-            all_problems = take_all(browser, Path(folder), options.to, only)
+            all_problems = take_all(Path(folder), options.to, only)
             print(options.to)
-        browser.close()
     for problem in all_problems:
         print(problem, file=sys.stderr)
     return 1 if all_problems else 0

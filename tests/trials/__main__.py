@@ -81,7 +81,7 @@ SHORT = tuple((trial, shlex.split(options)) for trial in TRIALS for options in t
 def _run_all_short(options: list[str]) -> int:
     """Run all trials with `options` as processes, and those that failed once more, alone.
 
-    Two run at a time, and beside them one of those that mostly wait.
+    Three run at a time, and beside them one of those that mostly wait.
 
     Trials are about moments: on a busy machine a process may get no time for seconds. What fails twice has
     failed; what passes only alone is printed as such.
@@ -89,7 +89,7 @@ def _run_all_short(options: list[str]) -> int:
     Prints their output, then their times. Returns 1 if a trial failed, else 0.
     """
     trials = [(trial.name, [*own_options, *options]) for trial, own_options in SHORT]
-    with ThreadPoolExecutor(2) as pool, ThreadPoolExecutor(1) as beside:
+    with ThreadPoolExecutor(3) as pool, ThreadPoolExecutor(1) as beside:
         runs = [
             (beside if trial.mostly_waits else pool).submit(_run_short, run)
             for (trial, _), run in zip(SHORT, trials, strict=True)
