@@ -132,8 +132,9 @@ def _wait_for_events(
     while has_time:
         seconds = max(deadline - clock.monotonic(), 0)
         has_time = seconds > 0
-        is_woken = subscription.pause(min(random.uniform(0, 2 * average_pause), seconds))
-        _wait_for_quiet(request, subscription)
+        is_woken = subscription.pause(min(random.uniform(0, 2 * average_pause), seconds)) or _wait_for_quiet(
+            request, subscription
+        )
         try:
             changes = subscription.take(0)
         except (HubClosed, SubscriptionLost):
@@ -150,14 +151,18 @@ def _wait_for_events(
     return page.body
 
 
-def _wait_for_quiet(request: ApiRequest, subscription: Subscription) -> None:
-    """Wait until no webhook has arrived for QUIET_SECONDS, at most MAX_POSTPONED_SECONDS."""
+def _wait_for_quiet(request: ApiRequest, subscription: Subscription) -> bool:
+    """Wait until no webhook has arrived for QUIET_SECONDS, at most MAX_POSTPONED_SECONDS.
+
+    Returns whether `subscription` was woken.
+    """
     inbox, latest = request.context.inbox, clock.monotonic() + MAX_POSTPONED_SECONDS
     received = -1
     while received != inbox.received_count and clock.monotonic() < latest:
         received = inbox.received_count
         if subscription.pause(QUIET_SECONDS):
-            return
+            return True
+    return False
 
 
 def _read_page(request: ApiRequest, kinds: frozenset[str], position: int | None = None) -> _Page:
