@@ -213,7 +213,7 @@ def find_old_calls(connection: sqlite3.Connection, limit: str) -> list[int]:
             " AND coalesce(ended_at, started_at) < ? AND EXISTS (SELECT 1 FROM _legs AS l"
             " WHERE l.call_id = c.id AND (EXISTS (SELECT 1 FROM cdrs WHERE live_id = +l.leg_id)"
             " OR EXISTS (SELECT 1 FROM _leg_events WHERE leg_id = l.leg_id)"
-            " OR EXISTS (SELECT 1 FROM _leg_live WHERE leg_id = l.leg_id)))",
+            " OR EXISTS (SELECT 1 FROM _leg_live WHERE leg_id = l.leg_id))) ORDER BY started_at, id",
             (OLDEST_VALID_DATE, limit, limit),
         )
     )
