@@ -136,7 +136,7 @@ def _wait_for_events(
             request, subscription
         )
         try:
-            changes = subscription.take(0)
+            changes = subscription.collect()
         except (HubClosed, SubscriptionLost):
             break
         has_events = any(feed.is_event(change, kinds) for change in changes)

@@ -65,21 +65,28 @@ class Subscription:
             self._condition.notify_all()
             self._condition.wait_for(lambda: self._pending or self._end_reason or self._is_woken, timeout)
             self._is_waiting = False
-            if self._end_reason is not None:
-                raise self._end_reason
-            if self._is_woken:
+            if self._is_woken and self._end_reason is None:
                 self._is_woken = False
                 return []
+            return self.collect()
+
+    def collect(self) -> list[Change]:
+        """Return the changes since the last call, in order, without waiting. Raises as `take`."""
+        with self._condition:
+            if self._end_reason is not None:
+                raise self._end_reason
             changes = list(self._pending)
             self._pending.clear()
-        if changes:
-            self.position = changes[-1].number
-        return changes
+            if changes:
+                self.position = changes[-1].number
+            return changes
 
     def pause(self, seconds: float) -> bool:
-        """Wait, while changes are collected, until `wake` or the end. Returns False after `seconds`."""
+        """Wait, while changes are collected. Returns whether `wake` or the end came before `seconds`."""
         with self._condition:
-            return self._condition.wait_for(lambda: self._is_woken or self._end_reason is not None, seconds)
+            is_woken = self._condition.wait_for(lambda: self._is_woken or self._end_reason, seconds)
+            self._is_woken = False
+            return bool(is_woken)
 
     def _add_changes(self, changes: Iterable[Change]) -> None:
         with self._condition:
