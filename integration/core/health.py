@@ -129,8 +129,8 @@ class Health:
 
     # --- requested by pages ------------------------------------------------------------------------
 
-    def report(self) -> dict[str, Any]:
-        """Return the state of all components.
+    def report(self, *, with_read_facts: bool = True) -> dict[str, Any]:
+        """Return the state of all components. `with_read_facts`: with the facts of `provide_fact`.
 
         `{"status": "ok"|"degraded"|"unready", "checks": {name: {state, error, failures, seconds_since_beat,
         last_ok_at, last_failure_at, essential}}, "facts": {…}}`; `state` is `waiting` (no heartbeat yet),
@@ -140,7 +140,7 @@ class Health:
         checks = self.list_checks()
         with self._lock:
             facts, sources = dict(self._facts), dict(self._fact_sources)
-        for name, read in sources.items():
+        for name, read in sources.items() if with_read_facts else ():
             value = _read_fact(read)
             if value is not None:
                 facts[name] = value

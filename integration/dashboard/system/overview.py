@@ -21,8 +21,8 @@ from integration.inbox import losses
 from integration.maintenance import backup, database_checks
 from integration.maintenance.forwarded_requests import EXTENSION as FORWARDED_REQUESTS
 from integration.maintenance.manifest import DATABASES
-from integration.mirror.calls import backlog
 from integration.mirror.derived import due
+from integration.mirror.derived.calls import LEGS
 from integration.mirror.derived.registry import DERIVED
 from integration.mirror.page_queries import live
 from integration.mirror.records import missing_records, schema_drift
@@ -144,13 +144,12 @@ def index() -> Response:
         calls_without_cdr = lookup_queue.list_unresolved_calls(
             connection, clock.unix() - MISSING_CDR_DAYS * 86400
         )
-        backlog_state = backlog.get_state(connection)
         due_states = due.list_states(connection, DERIVED)
         rejected_records = schema_drift.list_rejected(connection)
         accepted_deletions = missing_records.list_accepted(connection)
     with context.app_db.read() as connection:
         holds_and_erasures = holds.list_all(connection), erasures.list_all(connection)
-    report = context.health.report()
+    report = context.health.report(with_read_facts=False)
     request_budget = context.platform.budget.state()
     held_deletions = [state for state in collection_states if state.held is not None]
     failing_collections = [
@@ -183,7 +182,7 @@ def index() -> Response:
     first_sync = _measure_first_sync(
         freshness,
         row_counts.get("cdrs", 0),
-        backlog_state.remaining if backlog_state else 0,
+        next((state.count for state in due_states if state.derived is LEGS), 0),
         report["facts"],
     )
     page = layout.render_page(
