@@ -22,6 +22,7 @@ from integration.access import keys
 from integration.access.keys import KeyLimits
 from integration.api import events as api_events
 from integration.api.events import MAX_WAITS_OF_KEY
+from integration.live.hub import Subscription
 from integration.mirror.records import change_log
 from integration.web.inflight import BLOCKING_THREADS
 from integration.workspace import app_changes
@@ -388,6 +389,13 @@ def test_the_pause_before_a_response_reveals_no_other_calls_and_sends_nothing_to
 ) -> None:
     monkeypatch.setattr(api_events, "PAUSE_SECONDS", 60.0)
     monkeypatch.setattr(api_events, "MAX_PAUSE_SECONDS", 60.0)
+    paused, pause = threading.Event(), Subscription.pause
+
+    def recorded_pause(subscription: Subscription, seconds: float) -> bool:
+        paused.set()
+        return pause(subscription, seconds)
+
+    monkeypatch.setattr(Subscription, "pause", recorded_pause)
     ann = office.add_key("ann", user=ANN)
     _, start = read(office, key=ann)
     began = time.monotonic()
@@ -397,8 +405,9 @@ def test_the_pause_before_a_response_reveals_no_other_calls_and_sends_nothing_to
     assert receive(waiting)[1] == {"data": [], "next": start}
     assert time.monotonic() - began < 6, "a change of Bob does not lengthen the wait"
 
+    paused.clear()
     waiting = send(office, f"?after={start}&wait=30", ann)
-    until(lambda: office.context.event_hub.subscriber_count == 1)
+    until(paused.is_set)
     announce(office, 101, "call.ended")
     keys.revoke(office.app_db, "ann")
     assert receive(waiting)[0].status == 401

@@ -122,7 +122,7 @@ def test_an_unchanged_list_is_304(manual: Manual) -> None:
 
 
 def test_python_examples_print_a_result(manual: Manual) -> None:
-    assert re.fullmatch(r"1\d{3} calls; the mirror is \d+ seconds old\n", find_output(manual, "while True"))
+    assert re.fullmatch(r"\d{3,4} calls; the mirror is \d+ seconds old\n", find_output(manual, "while True"))
     assert re.fullmatch(r"201 \d+\n", find_output(manual, '"Idempotency-Key": key'))
 
 
@@ -181,7 +181,7 @@ def test_power_query_reads_every_page(manual: Manual) -> None:
         f"{manual.base}/{path}", {**query, "page": "1"}, auth=manual.credentials, timeout=30
     )
     assert response.status_code == 200
-    assert len(response.json()["data"]) == response.json()["total"] >= 1000
+    assert len(response.json()["data"]) == response.json()["total"] > 500
     assert query["limit"] == "5000"
     assert "First[total] / 5000" in text
 
