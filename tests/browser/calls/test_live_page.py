@@ -63,14 +63,14 @@ def test_a_desktop_notification_opens_the_call_or_the_crm(browse, app, page):
     page.get_by_label("This notification opens Customers").check()
     page.goto(app.url)
     ring(app, 41, 1)
-    page.wait_for_function("shown.length === 1")
+    page.wait_for_function("() => shown.length === 1")
     page.evaluate("shown[0].onclick()")
     assert page.evaluate("opened") == ["https://crm.example.com/?q=%2B447700900101"]
     page.goto(app.url + "/profile")
     page.get_by_label("This notification opens Customers").uncheck()
     page.goto(app.url)
     ring(app, 51, 2)
-    page.wait_for_function("shown.length === 1")
+    page.wait_for_function("() => shown.length === 1")
     page.evaluate("shown[0].onclick()")
     expect(page).to_have_url(app.url + "/calls/51")
 
