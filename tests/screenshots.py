@@ -101,7 +101,8 @@ WIDE, NARROW, DARK = ("light", "wide"), ("light", "narrow"), ("dark", "wide")
 """Scheme of colours and size of a picture. Dark colours have the same layout, so they are taken once."""
 BETWEEN = (1920, 1200, 960, 820, 768, 340)
 """Widths that are checked without a screenshot, in pixels."""
-PROCESSORS = 2
+BROWSERS = 2
+"""Browsers that take pictures at the same time."""
 BUSY = 5
 """Live calls required before a screenshot of the live page."""
 READY = "tbody a.name"
@@ -205,7 +206,7 @@ def take(
 ) -> list[str]:
     """Take screenshots of the pages, each of `forms` in a browser of its own. Returns their problems."""
     to.mkdir(parents=True, exist_ok=True)
-    with ThreadPoolExecutor(PROCESSORS) as pool:
+    with ThreadPoolExecutor(BROWSERS) as pool:
         problems = pool.map(lambda form: _take_form(url, paths, state, to, only, form), forms)
         return [problem for of_form in problems for problem in of_form]
 

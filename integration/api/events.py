@@ -38,6 +38,7 @@ MAX_PAUSE_SECONDS = 5.0
 QUIET_SECONDS = 0.03
 """Seconds after a webhook in which no request polls: open pages receive its change first."""
 MAX_POSTPONED_SECONDS = 0.3
+"""Longest time by which webhooks postpone a poll."""
 RETRY_SECONDS = 2
 """Value of Retry-After, in seconds, if a request cannot wait."""
 
@@ -132,8 +133,8 @@ def _wait_for_events(
     while has_time:
         seconds = max(deadline - clock.monotonic(), 0)
         has_time = seconds > 0
-        is_woken = subscription.pause(min(random.uniform(0, 2 * average_pause), seconds)) or _wait_for_quiet(
-            request, subscription
+        is_woken = subscription.pause(min(random.uniform(0, 2 * average_pause), seconds)) or (
+            has_time and _wait_for_quiet(request, subscription)
         )
         try:
             changes = subscription.collect()

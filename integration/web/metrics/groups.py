@@ -20,8 +20,8 @@ from integration.events import delivery_log, subscriptions
 from integration.exports import jobs as export_jobs
 from integration.inbox import apply
 from integration.maintenance.rotation import BackupRotation
-from integration.mirror.calls import backlog
 from integration.mirror.derived import due
+from integration.mirror.derived.calls import LEGS
 from integration.mirror.derived.registry import DERIVED
 from integration.mirror.page_queries import live
 from integration.mirror.sync_state import collection_state, completeness, media_files
@@ -50,7 +50,7 @@ def add_groups(metrics: Metrics, context: AppContext, rotation: BackupRotation) 
 
 
 def _read_health(context: AppContext) -> Iterator[Metric]:
-    report = context.health.report()
+    report = context.health.report(with_read_facts=False)
     checks = report["checks"]
     versions = (__version__, installation.find_commit(), platform.python_version(), sqlite3.sqlite_version)
     yield gauge(
@@ -230,8 +230,8 @@ def _read_collections(context: AppContext) -> Iterator[Metric]:
 def _read_calls(context: AppContext) -> Iterator[Metric]:
     with context.mirror_db.read() as connection:
         counts = live.count_live_calls(connection)
-        backlog_state = backlog.get_state(connection)
         due_states = due.list_states(connection, DERIVED)
+    due_counts = {state.derived.name: float(state.count) for state in due_states}
     yield gauge(
         "switchroom_calls_open",
         "Calls that have not ended, by state. unconfirmed: neither webhook nor poll reports them now.",
@@ -244,13 +244,12 @@ def _read_calls(context: AppContext) -> Iterator[Metric]:
     yield gauge(
         "switchroom_legs_waiting",
         "Legs stored by an initial sync whose calls are not computed yet.",
-        backlog_state.remaining if backlog_state else 0,
+        due_counts.get(LEGS.name, 0.0),
     )
     yield gauge(
         "switchroom_due",
         "Keys whose derived rows are not computed yet, by derived table (`search`: calls).",
-        dict.fromkeys((derived.name for derived in DERIVED), 0.0)
-        | {state.derived.name: float(state.count) for state in due_states},
+        dict.fromkeys((derived.name for derived in DERIVED), 0.0) | due_counts,
         "table",
     )
     yield gauge(

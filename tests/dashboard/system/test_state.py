@@ -187,11 +187,11 @@ def test_a_pause_that_the_platform_requests_is_a_failed_check_with_its_end(zone,
     assert "paused" not in top(client)
 
 
-def test_pages_do_not_read_the_facts_of_health(app, client):
+def test_pages_and_metrics_do_not_read_the_facts_of_health(app, client):
     """During an initial sync the fact of what is due takes ten times as long as a page."""
     reads = []
     app.context.health.provide_fact("counted", lambda: reads.append(1))
-    for path in ("/live", "/calls", "/missed", "/messages", "/reports", "/system"):
+    for path in ("/live", "/calls", "/missed", "/messages", "/reports", "/system", "/metrics"):
         assert client.get(path).status_code == 200
     assert not reads
     client.get("/readyz")
