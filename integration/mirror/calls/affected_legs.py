@@ -1,10 +1,10 @@
-"""Legs affected by a change: load facts, compute legs, write changed rows."""
+"""Legs affected by a change: load facts, compute and join legs."""
 
 from __future__ import annotations
 
+import sqlite3
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from operator import itemgetter
 from typing import Any
 
 import orjson
@@ -29,10 +29,9 @@ from integration.mirror.calls.leg_view import (
     make_link,
     make_stored_link,
 )
-from integration.mirror.calls.legs import ENDED, Leg, build_leg
-from integration.mirror.calls.schema import CHANGED_LEGS, build_insert_sql, build_update_sql
+from integration.mirror.calls.legs import Leg, build_leg
+from integration.mirror.calls.schema import CHANGED_LEGS
 from integration.mirror.derived import due
-from integration.sqlite.transaction import Transaction
 
 LEG_COLUMNS = (
     "leg_id", "call_id", "root_id", "parent_id", "join_key", "started", "ended", "window", "side", "state",
@@ -40,8 +39,6 @@ LEG_COLUMNS = (
     "group_id", "src", "src_name", "dst", "dst_id", "dst_name", "user_id", "user_name", "extension",
     "t_cause", "duration", "billsec", "charge", "disposition", "voicemails", "sources", "room",
 )  # fmt: skip
-_STATE_INDEX = LEG_COLUMNS.index("state")
-_INSERT_LEG, _UPDATE_LEG = build_insert_sql("_legs", LEG_COLUMNS), build_update_sql("_legs", LEG_COLUMNS)
 _LINK_COLUMNS = (
     "leg_id, call_id, root_id, parent_id, join_key, started, ended, window, final, group_kind, group_id,"
     " user_id, dst, dst_id, dst_name"
@@ -97,23 +94,23 @@ attracts a third cluster, unless that is nearer to a third call.
 class AffectedLegs:
     """The changed legs, and all legs whose calls they may change.
 
-    `load` reads changed legs and their relatives and returns their calls; `write_legs` writes `_legs`.
-    `just_ended` has the ids of legs that `write_legs` found ended and whose row was missing or open.
+    `load` reads changed legs and their relatives and returns their calls.
 
     Relatives are read from their rows in `_legs`, and computed from their facts only if their call changes:
     at a busy group most of them are close in time and belong to other calls. With `is_check` all are
     computed from their facts, because the rows may be wrong.
     """
 
-    def __init__(self, tx: Transaction, reference_data: ReferenceData, is_check: bool = False) -> None:
-        self.tx = tx
+    def __init__(
+        self, connection: sqlite3.Connection, reference_data: ReferenceData, is_check: bool = False
+    ) -> None:
+        self.connection = connection
         self.reference_data = reference_data
         self.is_check = is_check
         self.views: dict[int, LegView] = {}
         self.links: dict[int, Link] = {}
-        self.previous_rows: dict[int, tuple[Any, ...]] = {}
+        self.stored_rows: dict[int, tuple[Any, ...]] = {}
         self.ids_without_facts: set[int] = set()
-        self.just_ended: list[int] = []
         self._changed_ids: set[int] = set()
         self._core_ids: set[int] = set()
         self._stored_call_ids: dict[int, int] = {}
@@ -134,7 +131,7 @@ class AffectedLegs:
             # A relative whose last record has just changed its leg: its stored row is out of date.
             pending = (leg_ids & self.ids_without_facts) or self._find_former_legs(leg_ids)
         views = [self.views[id_] for call in calls for id_ in call.leg_ids]
-        mark_staffed_conferences(self.tx, views, self.ids_without_facts)
+        mark_staffed_conferences(self.connection, views, self.ids_without_facts)
         return calls
 
     def _load_changed_legs(self, ids: set[int]) -> None:
@@ -145,13 +142,13 @@ class AffectedLegs:
         """
         self._load_legs(ids)
         conference_views = [v for id_ in ids if (v := self.views.get(id_)) and v.conference is not None]
-        ids |= {row[0] for row in self.tx.execute(_NAMED, (id_list(ids & self.ids_without_facts),))}
+        ids |= {row[0] for row in self.connection.execute(_NAMED, (id_list(ids & self.ids_without_facts),))}
         fresh = set(ids)
-        ids |= list_overlapping_legs(self.tx, ids & self.previous_rows.keys(), conference_views)
+        ids |= list_overlapping_legs(self.connection, ids & self.stored_rows.keys(), conference_views)
         while fresh:
             links = [self.links[id_] for id_ in fresh if id_ in self.views]
             names = {name for link in links for name in (link.root_id, link.parent_id) if name} - ids
-            ids |= due.find_due(self.tx.connection, CHANGED_LEGS, names)
+            ids |= due.find_due(self.connection, CHANGED_LEGS, names)
             fresh = ids - self.views.keys() - self.ids_without_facts
             self._load_legs(fresh)
         self._changed_ids |= ids
@@ -161,19 +158,19 @@ class AffectedLegs:
         leg_ids = sorted(ids)
         if not leg_ids:
             return
-        for row in self.tx.execute(
+        for row in self.connection.execute(
             "SELECT * FROM _legs WHERE leg_id IN (SELECT value FROM json_each(?))", (id_list(leg_ids),)
         ):
-            self.previous_rows[row[0]] = tuple(row)
+            self.stored_rows[row[0]] = tuple(row)
             self._stored_call_ids[row[0]] = row[1]
         legs: list[Leg] = []
-        for id_, facts in reading.load_facts(self.tx.connection, leg_ids).items():
+        for id_, facts in reading.load_facts(self.connection, leg_ids).items():
             if facts.is_empty:
                 self.ids_without_facts.add(id_)
                 self.links.pop(id_, None)
                 continue
             legs.append(build_leg(facts))
-        reading.add_messages_of_absent_legs(self.tx.connection, legs)
+        reading.add_messages_of_absent_legs(self.connection, legs)
         for leg in legs:
             view = self.views[leg.id] = LegView(leg, self.reference_data)
             self.links[leg.id] = make_link(view, self.reference_data)
@@ -254,7 +251,7 @@ class AffectedLegs:
         if not keyed_links:
             return set()
         parameters = (orjson.dumps(keyed_links).decode(), id_list(self._changed_ids), MAX_JOIN_SECONDS)
-        return {row[0] for row in self.tx.execute(_HAS_CHAIN, parameters)}
+        return {row[0] for row in self.connection.execute(_HAS_CHAIN, parameters)}
 
     def _read_chain_backwards(self, key: str, start: int, previous_start: int) -> list[Link]:
         """Return the chain after `previous_start` until `start`, latest first."""
@@ -309,7 +306,7 @@ class AffectedLegs:
         The link of a changed leg is the computed one, or with `former` that of its row.
         """
         links: dict[int, Link] = {}
-        for row in self.tx.execute(sql, parameters):
+        for row in self.connection.execute(sql, parameters):
             id_ = row[0]
             if former or (id_ not in self.views and id_ not in self.ids_without_facts):
                 links[id_] = self._add_link(row)
@@ -319,7 +316,7 @@ class AffectedLegs:
 
     def _iterate_links(self, sql: str, *parameters: object) -> Iterator[Link]:
         """Yield the links of rows of legs that have not changed."""
-        for row in self.tx.execute(sql, parameters):
+        for row in self.connection.execute(sql, parameters):
             if row[0] not in self._changed_ids:
                 yield self._add_link(row)
 
@@ -362,7 +359,7 @@ class AffectedLegs:
         There are none, unless a change divides a call of many legs.
         """
         call_ids = {self._stored_call_ids[id_] for id_ in leg_ids if id_ in self._stored_call_ids}
-        rows = self.tx.execute(_SAME_CALL, (id_list(call_ids),))
+        rows = self.connection.execute(_SAME_CALL, (id_list(call_ids),))
         return {row[0] for row in rows} - leg_ids - self._changed_ids
 
     def list_party_numbers(self) -> set[str]:
@@ -374,31 +371,8 @@ class AffectedLegs:
         return [self.views[id_] for id_ in call.leg_ids]
 
     def make_rows(self, call: JoinedCall) -> list[tuple[Any, ...]]:
-        """Return the rows of the legs."""
+        """Return the rows of the call's legs, as `_legs` should have them."""
         return [_make_leg_row(self.views[id_], self.links[id_], call.id) for id_ in call.leg_ids]
-
-    def write_legs(self, joined_calls: Sequence[JoinedCall]) -> None:
-        """Write legs that differ from their rows and delete rows without facts."""
-        new, changed = [], []
-        for call in joined_calls:
-            for row in self.make_rows(call):
-                id_, previous_row = row[0], self.previous_rows.get(row[0])
-                if row == previous_row:
-                    continue
-                if previous_row is None:
-                    new.append(row)
-                else:
-                    changed.append((*row[1:], id_))
-                if self.views[id_].leg.has_ended and (
-                    previous_row is None or previous_row[_STATE_INDEX] != ENDED
-                ):
-                    self.just_ended.append(id_)
-        self.tx.executemany(_INSERT_LEG, sorted(new, key=itemgetter(0)))
-        self.tx.executemany(_UPDATE_LEG, changed)
-        self.tx.executemany(
-            "DELETE FROM _legs WHERE leg_id = ?",
-            [(i,) for i in self.ids_without_facts & self.previous_rows.keys()],
-        )
 
 
 def _make_leg_row(view: LegView, leg_link: Link, call_id: int) -> tuple[Any, ...]:

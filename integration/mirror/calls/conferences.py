@@ -7,13 +7,13 @@ of another call.
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Collection, Iterable, Set
 from typing import NamedTuple
 
 from integration.core.ids import id_list
 from integration.core.timestamps import parse_seconds
 from integration.mirror.calls.leg_view import LegView
-from integration.sqlite.transaction import Transaction
 
 NO_END = 2**62
 
@@ -30,13 +30,15 @@ class _Presence(NamedTuple):
     until: int
 
 
-def list_overlapping_legs(tx: Transaction, ids: Iterable[int], views: Collection[LegView]) -> set[int]:
+def list_overlapping_legs(
+    connection: sqlite3.Connection, ids: Iterable[int], views: Collection[LegView]
+) -> set[int]:
     """Return other legs in the conferences of `views`, or of the stored rows of `ids`, at the same time.
 
     A change of these legs may change whether the calls of the others are answered.
     """
-    overlapping = {presence.leg_id for view in views for presence in _find_overlapping(tx, view)}
-    former = tx.execute(
+    overlapping = {presence.leg_id for view in views for presence in _find_overlapping(connection, view)}
+    former = connection.execute(
         "SELECT other.leg_id FROM _legs AS leg JOIN _legs AS other ON other.room = leg.room"
         " AND other.leg_id <> leg.leg_id AND other.started <= coalesce(leg.ended, ?1)"
         " AND coalesce(other.ended, ?1) >= leg.started"
@@ -47,7 +49,7 @@ def list_overlapping_legs(tx: Transaction, ids: Iterable[int], views: Collection
 
 
 def mark_staffed_conferences(
-    tx: Transaction, views: Collection[LegView], ids_without_facts: Set[int]
+    connection: sqlite3.Connection, views: Collection[LegView], ids_without_facts: Set[int]
 ) -> None:
     """Set `staffed_since` of each conference leg in `views`.
 
@@ -59,7 +61,7 @@ def mark_staffed_conferences(
     ]
     outdated_ids = {view.leg.id for view in views} | ids_without_facts
     for view in conference_views:
-        others = [presence for presence in _find_overlapping(tx, view) if presence.leg_id not in outdated_ids]
+        others = [presence for presence in _find_overlapping(connection, view) if presence.leg_id not in outdated_ids]
         others += [
             _get_presence(other)
             for other in conference_views
@@ -68,13 +70,13 @@ def mark_staffed_conferences(
         view.staffed_since = _find_first_meeting(_get_presence(view), others)
 
 
-def _find_overlapping(tx: Transaction, view: LegView) -> list[_Presence]:
+def _find_overlapping(connection: sqlite3.Connection, view: LegView) -> list[_Presence]:
     """Return the legs in the conference during the leg of `view`."""
     if view.conference is None or not view.leg.is_connected or view.leg.started is None:
         return []
     return [
         _Presence(leg_id, bool(is_staff), parse_seconds(connected_at) or started, ended)
-        for leg_id, is_staff, connected_at, started, ended in tx.execute(
+        for leg_id, is_staff, connected_at, started, ended in connection.execute(
             "SELECT leg_id, side = 'inner' AND connected, connected_at, started, coalesce(ended, ?1)"
             " FROM _legs WHERE room = ?2 AND leg_id <> ?3 AND started <= ?4 AND coalesce(ended, ?1) >= ?5"
             " AND started_at IS NOT NULL",

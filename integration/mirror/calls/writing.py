@@ -1,22 +1,26 @@
-"""Write changed rows of `_calls`, and announce the changes."""
+"""Write changed rows of `_legs` and `_calls`, and announce the changes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
+from operator import itemgetter
 from typing import Any
 
+from integration.catalogue import get_resource
 from integration.core import clock
 from integration.core.ids import id_list
 from integration.core.timestamps import format_timestamp
 from integration.mirror.calls import call_events
-from integration.mirror.calls.affected_legs import AffectedLegs
-from integration.mirror.calls.joins import JoinedCall
+from integration.mirror.calls.affected_legs import LEG_COLUMNS
+from integration.mirror.calls.computed_calls import ComputedCalls
+from integration.mirror.calls.legs import ENDED
 from integration.mirror.calls.outcomes import CallRow
 from integration.mirror.calls.schema import CHANGED_LEGS, build_insert_sql, build_update_sql
 from integration.mirror.derived import due, report_sums
 from integration.mirror.derived.followed_by_app_db import CALLBACKS
 from integration.mirror.derived.search_index import SEARCH
 from integration.mirror.records import change_log
+from integration.mirror.records.upsert import delete_rows
 from integration.sqlite.transaction import Transaction
 
 HISTORY_AGE_SECONDS = 12 * 3600
@@ -35,28 +39,24 @@ _INSERT_CALL, _UPDATE_CALL = (
 )
 _PAST_INDEX = -1
 """Position of `is_past` in a stored row."""
+_INSERT_LEG, _UPDATE_LEG = build_insert_sql("_legs", LEG_COLUMNS), build_update_sql("_legs", LEG_COLUMNS)
+_STATE_INDEX = LEG_COLUMNS.index("state")
 
 
-def write_calls(
-    tx: Transaction,
-    rows: Sequence[CallRow],
-    joined_calls: Sequence[JoinedCall],
-    affected_legs: AffectedLegs,
-    now: float,
-    *,
-    has_events: bool = True,
-) -> None:
-    """Write the calls of `affected_legs` with their timers, and delete obsolete calls.
+def write_calls(tx: Transaction, computed: ComputedCalls, now: float, *, has_events: bool = True) -> None:
+    """Write calls with their legs and timers, and delete obsolete calls.
 
     Each changed call gets a new change number. `has_events`: whether changes are events for programs
     (call_events.py). `now`: Unix seconds.
     """
-    previous_ids = {row[1] for row in affected_legs.previous_rows.values()}
+    _write_legs(tx, computed)
+    rows = computed.rows
+    previous_ids = {row[1] for row in computed.stored_leg_rows.values()}
     ids = {row.id for row in rows}
     old_rows = _load_call_rows(tx, previous_ids | ids)
     removed_ids = sorted(id_ for id_ in previous_ids - ids if id_ in old_rows)
     due.set_timers(tx, CHANGED_LEGS, dict.fromkeys(removed_ids) | {row.id: row.due_at for row in rows})
-    successors = _find_successors(removed_ids, joined_calls, affected_legs)
+    successors = _find_successors(removed_ids, computed)
     _remove_calls(tx, [_get_call(old_rows[id_]) for id_ in removed_ids], successors)
     merged_rows = {successors[id_]: old_rows[id_] for id_ in reversed(removed_ids)}
     has_new_end = any(row.state == "ended" and row.id not in old_rows for row in rows)
@@ -87,6 +87,30 @@ def write_calls(
         _update_calls(tx, updates, numbers)
     if len(updates) < len(changed):
         _insert_calls(tx, [(row, is_past) for row, old, is_past in changed if old is None], numbers)
+
+
+def _write_legs(tx: Transaction, computed: ComputedCalls) -> None:
+    """Write legs that differ from their rows, and delete rows of legs without facts.
+
+    Legs that have ended since leave the table of live calls.
+    """
+    stored_rows, new, changed, ended = computed.stored_leg_rows, [], [], []
+    for id_, row in computed.leg_rows.items():
+        stored_row = stored_rows.get(id_)
+        if row == stored_row:
+            continue
+        if stored_row is None:
+            new.append(row)
+        else:
+            changed.append((*row[1:], id_))
+        if row[_STATE_INDEX] == ENDED and (stored_row is None or stored_row[_STATE_INDEX] != ENDED):
+            ended.append(id_)
+    tx.executemany(_INSERT_LEG, sorted(new, key=itemgetter(0)))
+    tx.executemany(_UPDATE_LEG, changed)
+    removed_ids = computed.ids_without_facts & stored_rows.keys()
+    tx.executemany("DELETE FROM _legs WHERE leg_id = ?", [(id_,) for id_ in removed_ids])
+    if ended:
+        delete_rows(tx, get_resource("calls"), sorted(ended))
 
 
 def renew_calls(
@@ -188,16 +212,14 @@ def _announce_call(
     return tx.announce("past_call" if is_hidden else "call", row.id, data)
 
 
-def _find_successors(
-    removed_ids: Sequence[int], joined_calls: Sequence[JoinedCall], affected_legs: AffectedLegs
-) -> dict[int, int | None]:
+def _find_successors(removed_ids: Sequence[int], computed: ComputedCalls) -> dict[int, int | None]:
     """Return the calls that have the legs of removed calls now, None for a call without facts."""
     if not removed_ids:
         return {}
-    present_ids = {leg_id: call.id for call in joined_calls for leg_id in call.leg_ids}
+    present_ids = {leg_id: call.id for call in computed.joined_calls for leg_id in call.leg_ids}
     successors: dict[int, int | None] = {}
     for removed_id in removed_ids:
-        legs = [leg for leg, row in affected_legs.previous_rows.items() if row[1] == removed_id]
+        legs = [leg for leg, row in computed.stored_leg_rows.items() if row[1] == removed_id]
         present = (present_ids[leg] for leg in legs if leg in present_ids)
         successors[removed_id] = present_ids.get(removed_id) or min(present, default=None)
     return successors

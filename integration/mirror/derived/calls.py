@@ -11,19 +11,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 
-from integration.catalogue import get_resource
 from integration.core import clock
 from integration.mirror.calls import reading
 from integration.mirror.calls.affected_legs import LEG_COLUMNS, AffectedLegs
+from integration.mirror.calls.computed_calls import ComputedCalls
 from integration.mirror.calls.directory import Directory
-from integration.mirror.calls.joins import JoinedCall
 from integration.mirror.calls.leg_view import ReferenceData
 from integration.mirror.calls.outcomes import evaluate_call
 from integration.mirror.calls.schema import CHANGED_LEGS
 from integration.mirror.calls.writing import STORED_COLUMNS, write_calls
 from integration.mirror.derived import contact_numbers, due
 from integration.mirror.derived.declaration import Derived, Range, Rows, Rules, Source, Target
-from integration.mirror.records.upsert import delete_rows
 from integration.sqlite.transaction import Transaction
 
 VERSION = 1
@@ -47,21 +45,16 @@ def compute_calls(connection: sqlite3.Connection, ranges: Sequence[Range], rules
     directory = reading.load_directory(connection, rules.phone_numbers)
     leg_ids, call_ids = set[int](), set[int]()
     leg_rows, call_rows = set[tuple[object, ...]](), set[tuple[object, ...]]()
-    for batch in _split_legs(connection, ranges):
-        legs, calls, reference_data = _load_calls(
-            Transaction(connection, {}, {}), batch, rules, directory, is_check=True
-        )
-        leg_ids |= legs.ids_without_facts
-        call_ids |= {legs.previous_rows[id_][1] for id_ in legs.ids_without_facts & legs.previous_rows.keys()}
-        for call in calls:
-            row = evaluate_call(call, legs.list_views(call), reference_data, now)
+    for batch in split_legs(connection, ranges):
+        computed = compute_batch(connection, batch, rules, directory, now, is_check=True)
+        stored_rows = computed.stored_leg_rows
+        leg_ids |= computed.ids_without_facts
+        call_ids |= {stored_rows[id_][1] for id_ in computed.ids_without_facts & stored_rows.keys()}
+        for call, row in zip(computed.joined_calls, computed.rows, strict=True):
             if row.state == "ended":
                 leg_ids.update(call.leg_ids)
-                leg_rows.update(legs.make_rows(call))
-                call_ids |= {
-                    call.id,
-                    *(legs.previous_rows[i][1] for i in call.leg_ids if i in legs.previous_rows),
-                }
+                leg_rows.update(computed.leg_rows[id_] for id_ in call.leg_ids)
+                call_ids |= {call.id, *(stored_rows[id_][1] for id_ in call.leg_ids if id_ in stored_rows)}
                 call_rows.add(row[: len(STORED_COLUMNS)])
     return [
         Rows(LEG_ROWS, sorted(leg_ids), leg_rows),
@@ -79,18 +72,13 @@ def rebuild_calls(
 ) -> None:
     """Compute and write the calls of legs. `now`: Unix seconds.
 
-    Announces changed calls; `has_events`: as events for programs too. Legs that were found ended leave the
-    table of live calls.
+    Announces changed calls; `has_events`: as events for programs too.
     """
     evaluation_time = clock.unix() if now is None else now
-    for batch in _split_legs(tx.connection, ranges):
+    for batch in split_legs(tx.connection, ranges):
         directory = rules.directory.load(tx.connection, rules.phone_numbers)
-        legs, calls, reference_data = _load_calls(tx, batch, rules, directory)
-        rows = [evaluate_call(call, legs.list_views(call), reference_data, evaluation_time) for call in calls]
-        legs.write_legs(calls)
-        if legs.just_ended:
-            delete_rows(tx, get_resource("calls"), sorted(legs.just_ended))
-        write_calls(tx, rows, calls, legs, evaluation_time, has_events=has_events)
+        computed = compute_batch(tx.connection, batch, rules, directory, evaluation_time)
+        write_calls(tx, computed, evaluation_time, has_events=has_events)
 
 
 def _follow_directory(tx: Transaction, ranges: Sequence[Range], rules: Rules) -> None:
@@ -99,7 +87,7 @@ def _follow_directory(tx: Transaction, ranges: Sequence[Range], rules: Rules) ->
     rebuild_calls(tx, ranges, rules, has_events=due.is_due(tx.connection, LEGS))
 
 
-def _split_legs(connection: sqlite3.Connection, ranges: Sequence[Range]) -> Iterator[list[int]]:
+def split_legs(connection: sqlite3.Connection, ranges: Sequence[Range]) -> Iterator[list[int]]:
     """Yield the legs of `ranges` in batches, lowest first."""
     ids = {low for low, high in ranges if low == high}
     for low, high in ranges:
@@ -111,15 +99,24 @@ def _split_legs(connection: sqlite3.Connection, ranges: Sequence[Range]) -> Iter
         yield batch
 
 
-def _load_calls(
-    tx: Transaction, leg_ids: Sequence[int], rules: Rules, directory: Directory, is_check: bool = False
-) -> tuple[AffectedLegs, list[JoinedCall], ReferenceData]:
-    """Load and join all legs that can share a call."""
+def compute_batch(
+    connection: sqlite3.Connection,
+    leg_ids: Sequence[int],
+    rules: Rules,
+    directory: Directory,
+    now: float,
+    *,
+    is_check: bool = False,
+) -> ComputedCalls:
+    """Compute the calls of legs, with all legs that can share a call. `is_check`: see `AffectedLegs`."""
     reference_data = ReferenceData(directory, rules.phone_numbers, {}, rules.calls)
-    legs = AffectedLegs(tx, reference_data, is_check)
+    legs = AffectedLegs(connection, reference_data, is_check)
     calls = legs.load(leg_ids)
-    contact_names = contact_numbers.find_names(tx, legs.list_party_numbers())
-    return legs, calls, replace(reference_data, contact_names=contact_names)
+    contact_names = contact_numbers.find_names(connection, legs.list_party_numbers())
+    reference_data = replace(reference_data, contact_names=contact_names)
+    rows = [evaluate_call(call, legs.list_views(call), reference_data, now) for call in calls]
+    leg_rows = {row[0]: row for call in calls for row in legs.make_rows(call)}
+    return ComputedCalls(calls, rows, leg_rows, legs.stored_rows, legs.ids_without_facts, contact_names)
 
 
 LEG_ROWS, CALL_ROWS = (

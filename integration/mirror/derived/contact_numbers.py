@@ -17,7 +17,6 @@ from integration.mirror.derived.declaration import (
     to_json,
 )
 from integration.mirror.page_queries.contacts import NUMBER_FIELDS
-from integration.sqlite.transaction import Transaction
 
 READER_VERSION = 4
 """Increased when `PhoneNumbers` reads other texts as numbers."""
@@ -34,12 +33,12 @@ CREATE INDEX IF NOT EXISTS _contact_numbers_contact ON _contact_numbers (contact
 """
 
 
-def find_names(tx: Transaction, e164s: Iterable[str]) -> dict[str, str]:
+def find_names(connection: sqlite3.Connection, e164s: Iterable[str]) -> dict[str, str]:
     """Map E.164 numbers to names of contacts.
 
     If several contacts have a number, the contact with the lowest id is used.
     """
-    rows = tx.execute(
+    rows = connection.execute(
         "SELECT e164, name FROM _contact_numbers WHERE e164 IN (SELECT value FROM json_each(?))"
         " ORDER BY contact_id DESC",
         (id_list(e164s),),
