@@ -118,7 +118,7 @@ def update_from_mirror(
 
 def _is_due(mirror_db: Database) -> bool:
     with mirror_db.read() as connection:
-        return due.is_due_for_other_database(connection, CALLBACKS)
+        return due.is_due(connection, CALLBACKS)
 
 
 def _load_start(tx: Transaction) -> str:

@@ -108,7 +108,7 @@ def follow_messages(context: AppContext) -> None:
     mirror_db, gate = context.mirror_db, context.erasure_gate
     while True:
         with mirror_db.read() as connection:
-            if not due.is_due_for_other_database(connection, RECEIVED_MESSAGES):
+            if not due.is_due(connection, RECEIVED_MESSAGES):
                 return
         ranges = mirror_db.write(lambda tx: due.take_for_other_database(tx, RECEIVED_MESSAGES, BATCH_SIZE))
         with mirror_db.read() as connection:

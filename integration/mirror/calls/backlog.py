@@ -79,7 +79,7 @@ def get_state(connection: sqlite3.Connection) -> BacklogState | None:
     state = due.get_state(connection, LEGS)
     if state is None:
         return None
-    ranges = sorted(due.list_ranges(connection, LEGS.name, LEGS.all_keys), reverse=True)
+    ranges = sorted(due.list_all_ranges(connection, LEGS), reverse=True)
     newest_leg_id = next(id_ for keys in ranges for id_ in LEGS.list_keys(connection, keys, 1))
     row = connection.execute(
         "SELECT max(calldate) FROM cdrs WHERE live_id IN (?, ?)", (newest_leg_id, str(newest_leg_id))

@@ -23,3 +23,18 @@ class ComputedCalls(NamedTuple):
     stored_leg_rows: Mapping[int, tuple[Any, ...]]
     ids_without_facts: Set[int]
     contact_names: Mapping[str, str]
+
+    def without(self, leg_ids: Set[int]) -> ComputedCalls:
+        """Return the calls that have none of these legs."""
+        if not leg_ids:
+            return self
+        calls = zip(self.joined_calls, self.rows, strict=True)
+        kept = [(call, row) for call, row in calls if leg_ids.isdisjoint(call.leg_ids)]
+        return ComputedCalls(
+            [call for call, _ in kept],
+            [row for _, row in kept],
+            {id_: row for id_, row in self.leg_rows.items() if id_ not in leg_ids},
+            {id_: row for id_, row in self.stored_leg_rows.items() if id_ not in leg_ids},
+            self.ids_without_facts - leg_ids,
+            self.contact_names,
+        )

@@ -61,7 +61,11 @@ def mark_staffed_conferences(
     ]
     outdated_ids = {view.leg.id for view in views} | ids_without_facts
     for view in conference_views:
-        others = [presence for presence in _find_overlapping(connection, view) if presence.leg_id not in outdated_ids]
+        others = [
+            presence
+            for presence in _find_overlapping(connection, view)
+            if presence.leg_id not in outdated_ids
+        ]
         others += [
             _get_presence(other)
             for other in conference_views

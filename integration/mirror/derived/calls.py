@@ -15,7 +15,6 @@ from integration.core import clock
 from integration.mirror.calls import reading
 from integration.mirror.calls.affected_legs import LEG_COLUMNS, AffectedLegs
 from integration.mirror.calls.computed_calls import ComputedCalls
-from integration.mirror.calls.directory import Directory
 from integration.mirror.calls.leg_view import ReferenceData
 from integration.mirror.calls.outcomes import evaluate_call
 from integration.mirror.calls.schema import CHANGED_LEGS
@@ -43,10 +42,11 @@ def compute_calls(connection: sqlite3.Connection, ranges: Sequence[Range], rules
     ):
         return []
     directory = reading.load_directory(connection, rules.phone_numbers)
+    reference_data = ReferenceData(directory, rules.phone_numbers, {}, rules.calls)
     leg_ids, call_ids = set[int](), set[int]()
     leg_rows, call_rows = set[tuple[object, ...]](), set[tuple[object, ...]]()
     for batch in split_legs(connection, ranges):
-        computed = compute_batch(connection, batch, rules, directory, now, is_check=True)
+        computed = compute_batch(connection, batch, reference_data, now, is_check=True)
         stored_rows = computed.stored_leg_rows
         leg_ids |= computed.ids_without_facts
         call_ids |= {stored_rows[id_][1] for id_ in computed.ids_without_facts & stored_rows.keys()}
@@ -77,7 +77,10 @@ def rebuild_calls(
     evaluation_time = clock.unix() if now is None else now
     for batch in split_legs(tx.connection, ranges):
         directory = rules.directory.load(tx.connection, rules.phone_numbers)
-        computed = compute_batch(tx.connection, batch, rules, directory, evaluation_time)
+        reference_data = ReferenceData(directory, rules.phone_numbers, {}, rules.calls)
+        computed = compute_batch(tx.connection, batch, reference_data, evaluation_time)
+        for listener in rules.call_listeners:
+            listener(tx, computed)
         write_calls(tx, computed, evaluation_time, has_events=has_events)
 
 
@@ -102,14 +105,15 @@ def split_legs(connection: sqlite3.Connection, ranges: Sequence[Range]) -> Itera
 def compute_batch(
     connection: sqlite3.Connection,
     leg_ids: Sequence[int],
-    rules: Rules,
-    directory: Directory,
+    reference_data: ReferenceData,
     now: float,
     *,
     is_check: bool = False,
 ) -> ComputedCalls:
-    """Compute the calls of legs, with all legs that can share a call. `is_check`: see `AffectedLegs`."""
-    reference_data = ReferenceData(directory, rules.phone_numbers, {}, rules.calls)
+    """Compute the calls of legs, with all legs that can share a call.
+
+    `reference_data`: without names of contacts. `is_check`: see `AffectedLegs`.
+    """
     legs = AffectedLegs(connection, reference_data, is_check)
     calls = legs.load(leg_ids)
     contact_names = contact_numbers.find_names(connection, legs.list_party_numbers())

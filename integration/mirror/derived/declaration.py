@@ -15,6 +15,7 @@ from typing import Any
 from integration.core.ids import MAX_ID, MIN_ID
 from integration.core.phone_numbers import PhoneNumbers
 from integration.core.timestamps import format_timestamp, parse_seconds
+from integration.mirror.calls.computed_calls import ComputedCalls
 from integration.mirror.calls.reading import DirectoryCache
 from integration.mirror.calls.rules import CallRules, make_call_rules
 from integration.mirror.page_queries.missed_calls import CountingRules, make_counting_rules
@@ -72,14 +73,21 @@ class Rows:
     rows: set[tuple[Any, ...]]
 
 
+CallListener = Callable[[Transaction, ComputedCalls], None]
+
+
 @dataclass(slots=True)
 class Rules:
-    """Settings and opening hours on which derived rows depend. A change of the hours replaces `counting`."""
+    """Settings and opening hours on which derived rows depend. A change of the hours replaces `counting`.
+
+    `call_listeners` are called with all calls that are about to be written, in the transaction.
+    """
 
     phone_numbers: PhoneNumbers
     counting: CountingRules
     calls: CallRules = CallRules()  # noqa: RUF009 – immutable
     directory: DirectoryCache = field(default_factory=DirectoryCache, compare=False)
+    call_listeners: list[CallListener] = field(default_factory=list, compare=False)
 
 
 def make_rules(settings: Settings) -> Rules:

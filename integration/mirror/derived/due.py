@@ -170,14 +170,6 @@ def take(
     return ranges
 
 
-def is_due_for_other_database(connection: sqlite3.Connection, derived: Derived) -> bool:
-    """Return whether `take_for_other_database` returns ranges."""
-    row = connection.execute(
-        "SELECT 1 FROM _due WHERE derived IN (?, ?)", (derived.name, _get_taken_name(derived))
-    ).fetchone()
-    return row is not None
-
-
 def take_for_other_database(tx: Transaction, derived: Derived, limit: int) -> list[Range]:
     """Move due ranges to `finish`; return them. Ranges of an interrupted work are returned first.
 
@@ -191,13 +183,53 @@ def take_for_other_database(tx: Transaction, derived: Derived, limit: int) -> li
     return ranges
 
 
-def finish(tx: Transaction, derived: Derived) -> None:
-    """Remove the ranges of `take_for_other_database`, after the other database has committed their work."""
-    tx.execute("DELETE FROM _due WHERE derived = ?", (_get_taken_name(derived),))
+def take_oldest(tx: Transaction, derived: Derived, limit: int, slot: int) -> list[Range]:
+    """Move ranges of about `limit` due keys, lowest first, to `finish` or `take_back`; return them.
+
+    For work that another process does, one at a time in each `slot`. Keys that change from now on are due
+    again. Single keys are left: each would be taken again while others change it.
+    """
+    rows = tx.execute(
+        "SELECT low, high FROM _due WHERE derived = ? AND low < high ORDER BY low LIMIT ?",
+        (derived.name, limit),
+    ).fetchall()
+    ranges: list[Range] = []
+    for low, high in rows:
+        keys = (
+            [low] if low == high else derived.list_keys(tx.connection, (low, high), limit, is_ascending=True)
+        )
+        last = high if len(keys) < limit else keys[-1]
+        ranges.append((low, last))
+        tx.execute("DELETE FROM _due WHERE derived = ? AND low = ?", (derived.name, low))
+        if last < high:
+            tx.execute("INSERT INTO _due VALUES (?, ?, ?, ?)", (derived.name, last + 1, high, clock.unix()))
+        limit -= max(1, len(keys))
+        if limit <= 0:
+            break
+    mark(tx, _get_taken_name(derived, slot), ranges)
+    return ranges
 
 
-def _get_taken_name(derived: Derived) -> str:
-    return f"{derived.name}, taken"
+def take_back(tx: Transaction, derived: Derived) -> None:
+    """Record the ranges of `take_oldest` that no `finish` has removed as due again."""
+    rows = tx.execute("SELECT low, high FROM _due WHERE derived BETWEEN ? AND ?", _get_taken_names(derived))
+    if ranges := rows.fetchall():
+        mark(tx, derived.name, ranges)
+        tx.execute("DELETE FROM _due WHERE derived BETWEEN ? AND ?", _get_taken_names(derived))
+
+
+def finish(tx: Transaction, derived: Derived, slot: int = 0) -> None:
+    """Remove the ranges of `take_for_other_database` or `take_oldest`, after their work is committed."""
+    tx.execute("DELETE FROM _due WHERE derived = ?", (_get_taken_name(derived, slot),))
+
+
+def _get_taken_name(derived: Derived, slot: int = 0) -> str:
+    return f"{derived.name}, taken {slot}" if slot else f"{derived.name}, taken"
+
+
+def _get_taken_names(derived: Derived) -> tuple[str, str]:
+    """Return the first and the last possible name of ranges that were taken."""
+    return f"{derived.name}, taken", f"{derived.name}, taken~"
 
 
 def mark_all(tx: Transaction, derived: Derived, since: Key = None) -> None:
@@ -259,6 +291,15 @@ def list_ranges(connection: sqlite3.Connection, name: str, keys: Range) -> list[
     return [(row[0], row[1]) for row in rows]
 
 
+def list_all_ranges(connection: sqlite3.Connection, derived: Derived) -> list[Range]:
+    """Return all ranges that are due or being computed."""
+    rows = connection.execute(
+        "SELECT low, high FROM _due WHERE derived = ? OR derived BETWEEN ? AND ?",
+        (derived.name, *_get_taken_names(derived)),
+    )
+    return [(row[0], row[1]) for row in rows]
+
+
 def find_due(connection: sqlite3.Connection, name: str, keys: Iterable[Key]) -> set[Key]:
     """Return those of `keys` that are due."""
     rows = connection.execute(
@@ -281,18 +322,29 @@ def list_states(connection: sqlite3.Connection, all_derived: Sequence[Derived]) 
 
 
 def get_state(connection: sqlite3.Connection, derived: Derived) -> DueState | None:
-    """Return what is due now; None if nothing is. Takes 25 ms for a million keys."""
+    """Return what is due now, also if it is being computed; None if nothing is.
+
+    Takes 25 ms for a million keys.
+    """
     counts = [f"(SELECT count(*) FROM ({select} BETWEEN low AND high))" for select in derived.keys]
     count, since = connection.execute(
         f"SELECT sum(n), min(at) FROM (SELECT at, max({', '.join(counts)}, 0) AS n FROM _due"
-        " WHERE derived = ? AND at <= ?) WHERE n > 0",
-        (derived.name, get_time(derived)),
+        " WHERE (derived = ? OR derived BETWEEN ? AND ?) AND at <= ?) WHERE n > 0",
+        (derived.name, *_get_taken_names(derived), get_time(derived)),
     ).fetchone()
     return DueState(derived, count, since) if count else None
 
 
 def is_due(connection: sqlite3.Connection, derived: Derived) -> bool:
-    """Return whether keys are recorded that must be computed now."""
+    """Return whether keys must be computed now, or are being computed."""
+    row = connection.execute(
+        "SELECT 1 FROM _due WHERE derived BETWEEN ? AND ? LIMIT 1", _get_taken_names(derived)
+    ).fetchone()
+    return row is not None or can_take(connection, derived)
+
+
+def can_take(connection: sqlite3.Connection, derived: Derived) -> bool:
+    """Return whether `take` returns ranges."""
     row = connection.execute(
         "SELECT 1 FROM _due WHERE derived = ? AND at <= ? LIMIT 1", (derived.name, get_time(derived))
     ).fetchone()

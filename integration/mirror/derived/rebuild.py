@@ -15,6 +15,7 @@ from typing import Any
 
 from integration.core import clock
 from integration.mirror.derived import due
+from integration.mirror.derived.calls import LEGS
 from integration.mirror.derived.declaration import Derived, Key, Range, Rules, Target, get_previous, to_json
 from integration.mirror.derived.registry import DERIVED
 from integration.mirror.page_queries.missed_calls import register_hours
@@ -38,6 +39,7 @@ def install(mirror_db: Database, rules: Rules) -> None:
     """
 
     def follow_rules(tx: Transaction) -> None:
+        due.take_back(tx, LEGS)
         for derived in DERIVED:
             if derived.describe_rules is not None:
                 due.follow_rules(tx, derived, derived.describe_rules(rules))
@@ -53,11 +55,14 @@ def rebuild_due(
     *,
     should_continue: Callable[[], bool] = lambda: True,
     on_batch: Callable[[], None] = lambda: None,
+    write_ready: Callable[[Transaction], bool] = lambda _tx: False,
 ) -> bool:
     """Compute all that is due, newest keys first, in short transactions.
 
-    A later derived table waits until no earlier one is due. Calls `on_batch` after each transaction. Returns
-    whether nothing is left, which a cancellation prevents. Raises StorageError.
+    A later derived table waits until no earlier one is due. Calls `on_batch` after each transaction.
+    `write_ready` writes rows that another process has computed, in place of a step, and returns whether there
+    were any. Returns whether nothing is left that can be computed here, which a cancellation prevents. Raises
+    StorageError.
     """
     step_sizes = {derived.name: StepSize(derived.step) for derived in all_derived}
     while (derived := _find_due(mirror_db, all_derived)) is not None:
@@ -65,6 +70,8 @@ def rebuild_due(
             return False
 
         def step(tx: Transaction, derived: Derived = derived) -> None:
+            if write_ready(tx):
+                return
             step_size = step_sizes[derived.name]
             with step_size.measure(limit := step_size.value):
                 if derived.defer is not None:
@@ -250,9 +257,9 @@ def _list_changed(tx: Transaction) -> set[str]:
 
 
 def _find_due(mirror_db: Database, all_derived: Sequence[Derived]) -> Derived | None:
-    """Return the first derived table that is due and computed here."""
+    """Return the first derived table that is due; None while another process computes it."""
     with mirror_db.read() as connection:
         for derived in all_derived:
             if (derived.compute or derived.rebuild) and due.is_due(connection, derived):
-                return derived
+                return derived if due.can_take(connection, derived) else None
     return None

@@ -9,9 +9,10 @@ from collections.abc import Callable
 from contextlib import ExitStack
 
 from integration.context import SyncContext
-from integration.core import clock
+from integration.core import clock, process_memory
 from integration.mirror.calls import backlog
 from integration.mirror.derived.calls import LEGS
+from integration.mirror.derived.calls_process import open_process
 from integration.mirror.derived.rebuild import STEPS_PER_RUN, rebuild_due
 from integration.sqlite.database import bulk_cache
 from integration.sync import progress
@@ -49,8 +50,11 @@ def assemble_pending(
         return 0
     total = _count_pending(context)
     with ExitStack() as stack:
+        requested_calls = None
         if total > LEGS.step * STEPS_PER_RUN:
+            process_memory.release()  # What the reading of records has used.
             stack.enter_context(bulk_cache(context.mirror_db))
+            requested_calls = stack.enter_context(open_process(context.mirror_db, context.call_store.rules))
         show = stack.enter_context(progress.track_progress(context.health, JOB_NAME, on_progress))
         done, remaining = 0, total
         counted_at = clock.monotonic()
@@ -68,13 +72,18 @@ def assemble_pending(
             if clock.monotonic() - counted_at >= COUNT_SECONDS:
                 report()
 
-        rebuild_due(
+        while rebuild_due(
             context.mirror_db,
             context.call_store.rules,
             (LEGS,),
             should_continue=should_continue,
             on_batch=report_if_due,
-        )
+            write_ready=lambda tx: requested_calls is not None and requested_calls.write_next(tx),
+        ):
+            if requested_calls is None or not requested_calls.is_waiting:
+                break
+            has_answer = requested_calls.wait(should_continue)
+            context.mirror_db.write(requested_calls.write_next if has_answer else requested_calls.end)
         report()
     return remaining
 

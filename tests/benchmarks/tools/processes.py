@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.support.harness import ROOT, Client, Process, children, free_port, wait_for
-from tests.trials.tools.processes import read_peak_memory
+from tests.trials.tools.processes import read_peak_memory, read_present_memory
 
 BIN = Path(sys.executable).parent
 POLL_SECONDS = 0.02
@@ -23,7 +23,7 @@ POLL_SECONDS = 0.02
 
 @dataclass(frozen=True)
 class Run:
-    """Elapsed seconds, CPU seconds and peak memory in MB of a process."""
+    """Elapsed seconds, CPU seconds and peak memory in MB of a process and its children."""
 
     seconds: float
     cpu: float
@@ -50,7 +50,7 @@ def run_process(
 
 
 class _PeakMemory:
-    """Peak memory of a process.
+    """Peak memory of a process, and of it together with its children.
 
     `getrusage` would count that of its parent before the exec.
     """
@@ -62,7 +62,8 @@ class _PeakMemory:
 
     def _watch(self) -> None:
         while not self._ended.wait(POLL_SECONDS):
-            self._peak = max(self._peak, read_peak_memory(self._pid))
+            together = sum(map(read_present_memory, read_family(self._pid)))
+            self._peak = max(self._peak, read_peak_memory(self._pid), together)
 
     def stop(self) -> float:
         self._ended.set()

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+from pathlib import Path
 
 import pytest
 
 from integration.core import clock
 from integration.mirror.calls import backlog
 from integration.mirror.derived import calls as derived_calls
-from integration.mirror.derived import rebuild
+from integration.mirror.derived import calls_process, rebuild
 from integration.mirror.sync_state import completeness
 from integration.sqlite.step_size import StepSize
 from integration.sync.plan import PLAN
 from integration.sync.reading import call_assembly, full_sync, page_store
 from integration.sync.reading.full_sync import run_full_sync
+from tests.support.harness import children
 
 CDRS = PLAN["cdrs"]
 
@@ -145,3 +149,43 @@ def test_steps_that_store_records_are_as_large_as_their_time_allows(simulated, m
     run_full_sync(simulated.context, CDRS)
     assert sizes[:4] == [20, 8, 8, 8]
     assert sum(sizes) == len(simulated.records("cdrs")) == len(simulated.rows("SELECT id FROM cdrs"))
+
+
+def list_processes():
+    """Return the processes of this one that compute calls."""
+    return [
+        pid for pid in children(os.getpid()) if b"calls_process" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    ]
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_a_second_process_computes_the_oldest_calls_of_many_and_may_end_at_any_time(
+    simulated, make_simulated, monkeypatch, caplog, is_killed
+):
+    simulated.play("transfer")
+    simulated.add_cdrs(200, parent_live_id=None)
+    run_full_sync(simulated.context, CDRS)
+    monkeypatch.setattr(call_assembly, "STEPS_PER_RUN", 0)
+    monkeypatch.setattr(calls_process, "LEGS_PER_REQUEST", 20)
+    write_calls, answered = calls_process.write_calls, []
+
+    def write_answer(tx, computed, now):
+        if not answered:
+            (process,) = list_processes()
+            if is_killed:
+                os.kill(process, signal.SIGKILL)
+        answered.extend(computed.leg_rows)
+        write_calls(tx, computed, now)
+
+    monkeypatch.setattr(calls_process, "write_calls", write_answer)
+    assert call_assembly.assemble_pending(simulated.context) == 0
+    legs = sorted(row[0] for row in simulated.rows("SELECT leg_id FROM _legs"))
+    assert 20 <= len(answered) < len(legs)
+    assert min(answered) == legs[0]
+    assert ("has ended; the first one goes on alone" in caplog.text) == is_killed
+    assert list_processes() == []
+    eager = make_simulated(simulator=simulated.simulator)
+    monkeypatch.setattr(full_sync, "IMMEDIATE_CALL_RECORDS", 10**9)
+    run_full_sync(eager.context, CDRS)
+    for sql in (LEGS, CALLS):
+        assert simulated.rows(sql) == eager.rows(sql) != []
