@@ -267,11 +267,17 @@ def open_process(mirror_db: Database, rules: Rules) -> Iterator[RequestedCalls |
         yield requested_calls
     finally:
         rules.call_listeners.remove(requested_calls.note_written)
-        # If nothing can be written, the next start takes back what was requested.
+        # If nothing can be written, `take_back` does it later.
         with suppress(StorageError):
             mirror_db.write(requested_calls.end)
         channel.close()
         _is_open.release()
+
+
+def take_back(mirror_db: Database) -> None:
+    """Make due again what was requested of a process that has ended. Raises StorageError."""
+    if not _is_open.locked():
+        mirror_db.write(lambda tx: due.take_back(tx, LEGS))
 
 
 _is_open = threading.Lock()

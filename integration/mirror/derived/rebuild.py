@@ -15,7 +15,6 @@ from typing import Any
 
 from integration.core import clock
 from integration.mirror.derived import due
-from integration.mirror.derived.calls import LEGS
 from integration.mirror.derived.declaration import Derived, Key, Range, Rules, Target, get_previous, to_json
 from integration.mirror.derived.registry import DERIVED
 from integration.mirror.page_queries.missed_calls import register_hours
@@ -39,7 +38,6 @@ def install(mirror_db: Database, rules: Rules) -> None:
     """
 
     def follow_rules(tx: Transaction) -> None:
-        due.take_back(tx, LEGS)
         for derived in DERIVED:
             if derived.describe_rules is not None:
                 due.follow_rules(tx, derived, derived.describe_rules(rules))

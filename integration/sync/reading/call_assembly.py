@@ -12,7 +12,7 @@ from integration.context import SyncContext
 from integration.core import clock, process_memory
 from integration.mirror.calls import backlog
 from integration.mirror.derived.calls import LEGS
-from integration.mirror.derived.calls_process import open_process
+from integration.mirror.derived.calls_process import open_process, take_back
 from integration.mirror.derived.rebuild import STEPS_PER_RUN, rebuild_due
 from integration.sqlite.database import bulk_cache
 from integration.sync import progress
@@ -48,6 +48,7 @@ def assemble_pending(
     """
     if _is_empty(context):
         return 0
+    take_back(context.mirror_db)
     total = _count_pending(context)
     with ExitStack() as stack:
         requested_calls = None

@@ -104,7 +104,7 @@ def test_a_request_without_an_answer_is_due_again(
     assert due_now["legs"]["count"] == 2, "what is being computed counts as due"
     rebuild.rebuild_due(mirror.mirror_db, mirror.store.rules)
     assert mirror.calls() == []
-    # As the next start does, if this process has ended.
-    rebuild.install(mirror.mirror_db, mirror.store.rules)
+    # As the next assembly does, if this process has ended.
+    calls_process.take_back(mirror.mirror_db)
     rebuild.rebuild_due(mirror.mirror_db, mirror.store.rules)
     assert mirror.calls("id") == [(101,), (102,)]
