@@ -79,9 +79,16 @@ def rebuild_calls(
         directory = rules.directory.load(tx.connection, rules.phone_numbers)
         reference_data = ReferenceData(directory, rules.phone_numbers, {}, rules.calls)
         computed = compute_batch(tx.connection, batch, reference_data, evaluation_time)
-        for listener in rules.call_listeners:
-            listener(tx, computed)
-        write_calls(tx, computed, evaluation_time, has_events=has_events)
+        store_calls(tx, computed, rules, evaluation_time, has_events=has_events)
+
+
+def store_calls(
+    tx: Transaction, computed: ComputedCalls, rules: Rules, now: float, *, has_events: bool = True
+) -> None:
+    """Write calls, and send them to the listeners first. See `write_calls`."""
+    for listener in rules.call_listeners:
+        listener(tx, computed)
+    write_calls(tx, computed, now, has_events=has_events)
 
 
 def _follow_directory(tx: Transaction, ranges: Sequence[Range], rules: Rules) -> None:

@@ -36,9 +36,8 @@ from integration.mirror.calls.joins import MAX_JOIN_SECONDS
 from integration.mirror.calls.leg_view import ReferenceData
 from integration.mirror.calls.reading import load_directory
 from integration.mirror.calls.rules import CallRules
-from integration.mirror.calls.writing import write_calls
 from integration.mirror.derived import contact_numbers, due
-from integration.mirror.derived.calls import LEGS, compute_batch, split_legs
+from integration.mirror.derived.calls import LEGS, compute_batch, split_legs, store_calls
 from integration.mirror.derived.declaration import Range, Rules
 from integration.sqlite.database import Database
 from integration.sqlite.readers import open_readonly, read_tolerantly
@@ -50,8 +49,8 @@ MAX_REQUESTS = 3
 """Requests that are with the process at once: one is computed, one is written, one waits."""
 LEGS_PER_REQUEST = 400
 """Legs of a request. Their calls are written in 10 ms, for which a webhook may have to wait."""
-ANSWER_SECONDS = 60.0
-"""Seconds without an answer after which the process is ended, once nothing else is left to do."""
+RESPONSE_SECONDS = 60.0
+"""Seconds without a response after which the process is ended, once nothing else is left to do."""
 NICENESS = 10
 """Priority of the process, below that of the first one, which receives webhooks and serves pages."""
 
@@ -69,7 +68,7 @@ class Request(NamedTuple):
     now: float
 
 
-def compute_answer(connection: sqlite3.Connection, request: Request) -> list[ComputedCalls]:
+def compute_response(connection: sqlite3.Connection, request: Request) -> list[ComputedCalls]:
     """Compute the calls of a request from one view of mirror.db."""
 
     def compute() -> list[ComputedCalls]:
@@ -136,16 +135,16 @@ class WrittenLegs:
 
 
 class Channel(Protocol):
-    """Way to the process that answers requests, in their order."""
+    """Way to the process that responds to requests, in their order."""
 
     def send(self, request: Request) -> None: ...
 
-    def has_answer(self, seconds: float) -> bool:
-        """Wait for an answer, or for the end of the process."""
+    def has_response(self, seconds: float) -> bool:
+        """Wait for a response, or for the end of the process."""
         ...
 
     def receive(self) -> list[ComputedCalls]:
-        """Return the next answer. Raises EOFError if the process has ended."""
+        """Return the next response. Raises EOFError if the process has ended."""
         ...
 
     def close(self) -> None: ...
@@ -153,7 +152,7 @@ class Channel(Protocol):
 
 @dataclass(slots=True)
 class _Sent:
-    """Request without an answer. `written`: what may have been written since the process has read."""
+    """Request without a response. `written`: what may have been written since the process has read."""
 
     slot: int
     request: Request
@@ -162,7 +161,7 @@ class _Sent:
 
 @dataclass
 class RequestedCalls:
-    """Requests of the writer, and the writing of their answers."""
+    """Requests of the writer, and the writing of their responses."""
 
     channel: Channel | None
     """None after the process has ended."""
@@ -175,10 +174,10 @@ class RequestedCalls:
         return bool(self._sent)
 
     def write_next(self, tx: Transaction) -> bool:
-        """Write the calls of an answer, if there is one, and send requests. Returns whether there was one."""
-        has_answer = self.channel is not None and self.is_waiting and self.channel.has_answer(0)
-        if has_answer:
-            self._write_answer(tx)
+        """Write the calls of a response and send requests. Returns whether there was a response."""
+        has_response = self.channel is not None and self.is_waiting and self.channel.has_response(0)
+        if has_response:
+            self._write_response(tx)
         while self.channel is not None and len(self._sent) < MAX_REQUESTS:
             slot = min({*range(1, MAX_REQUESTS + 1)} - {sent.slot for sent in self._sent})
             ranges = due.take_oldest(tx, LEGS, LEGS_PER_REQUEST, slot)
@@ -189,53 +188,51 @@ class RequestedCalls:
             # The process may read before this transaction is committed.
             self._sent.append(_Sent(slot, request, WrittenLegs(self._uncommitted)))
             self.channel.send(request)
-        return has_answer
+        return has_response
 
     def wait(self, should_continue: Callable[[], bool]) -> bool:
-        """Wait for an answer, on another thread than the writer's. Returns whether there is one."""
-        deadline = clock.monotonic() + ANSWER_SECONDS
+        """Wait for a response, on another thread than the writer's. Returns whether there is one."""
+        deadline = clock.monotonic() + RESPONSE_SECONDS
         while self.channel is not None and should_continue():
-            if self.channel.has_answer(0.5):
+            if self.channel.has_response(0.5):
                 return True
             if clock.monotonic() > deadline:
-                log.warning("the second process that computes calls gives no answer; the first one goes on")
+                log.warning("the second process that computes calls does not respond; it is ended")
                 break
         return False
 
-    def note_written(self, tx: Transaction, computed: ComputedCalls) -> None:
-        """Note calls that are written in a transaction."""
+    def record_written(self, tx: Transaction, computed: ComputedCalls) -> None:
+        """Record calls that a transaction is about to write."""
         for sent in self._sent:
             sent.written.add(computed)
         self._uncommitted.append(computed)
         tx.after_commit(self._uncommitted.clear)
 
     def end(self, tx: Transaction) -> None:
-        """End the process. The legs of requests without an answer are due again."""
+        """End the process. The legs of requests without a response are due again."""
         if self.channel is not None:
             self.channel.close()
         self.channel = None
         self._sent.clear()
         due.take_back(tx, LEGS)
 
-    def _write_answer(self, tx: Transaction) -> None:
+    def _write_response(self, tx: Transaction) -> None:
         assert self.channel is not None
         try:
-            answer = self.channel.receive()
+            response = self.channel.receive()
         except (EOFError, OSError):
-            log.warning("the second process that computes calls has ended; the first one goes on alone")
+            log.warning("the second process that computes calls has ended; the first one continues alone")
             self.end(tx)
             return
         sent = self._sent.popleft()
         due.finish(tx, LEGS, sent.slot)
-        if not all(_has_current_names(tx, computed) for computed in answer):
+        if not all(_has_current_names(tx, computed) for computed in response):
             due.mark(tx, LEGS.name, sent.request.ranges)
             return
-        for computed in answer:
+        for computed in response:
             outdated_ids = sent.written.find_outdated(computed)
             due.mark(tx, LEGS.name, [(id_, id_) for id_ in sorted(outdated_ids)])
-            current = computed.without(outdated_ids)
-            self.note_written(tx, current)
-            write_calls(tx, current, sent.request.now)
+            store_calls(tx, computed.without(outdated_ids), self.rules, sent.request.now)
 
 
 def _has_current_names(tx: Transaction, computed: ComputedCalls) -> bool:
@@ -251,40 +248,40 @@ def _has_current_names(tx: Transaction, computed: ComputedCalls) -> bool:
 @contextmanager
 def open_process(mirror_db: Database, rules: Rules) -> Iterator[RequestedCalls | None]:
     """Run the process during the block. None on a computer with one core, or if another block has it."""
-    if len(os.sched_getaffinity(0)) < 2 or not _is_open.acquire(blocking=False):
+    if len(os.sched_getaffinity(0)) < 2 or not _process_lock.acquire(blocking=False):
         yield None
         return
     try:
         channel = _ProcessChannel(mirror_db.path)
     except OSError as error:
-        _is_open.release()
+        _process_lock.release()
         log.warning("no second process computes calls: %s", error)
         yield None
         return
     requested_calls = RequestedCalls(channel, rules)
-    rules.call_listeners.append(requested_calls.note_written)
+    rules.call_listeners.append(requested_calls.record_written)
     try:
         yield requested_calls
     finally:
-        rules.call_listeners.remove(requested_calls.note_written)
+        rules.call_listeners.remove(requested_calls.record_written)
         # If nothing can be written, `take_back` does it later.
         with suppress(StorageError):
             mirror_db.write(requested_calls.end)
         channel.close()
-        _is_open.release()
+        _process_lock.release()
 
 
 def take_back(mirror_db: Database) -> None:
     """Make due again what was requested of a process that has ended. Raises StorageError."""
-    if not _is_open.locked():
+    if not _process_lock.locked():
         mirror_db.write(lambda tx: due.take_back(tx, LEGS))
 
 
-_is_open = threading.Lock()
+_process_lock = threading.Lock()
 
 
 class _ProcessChannel:
-    """Pipes to a process that runs `main`. An answer begins with its size, in eight bytes."""
+    """Pipes to a process that runs `main`. A response begins with its size, in eight bytes."""
 
     def __init__(self, path: Path) -> None:
         command = [sys.executable, "-m", __name__, str(path)]
@@ -295,14 +292,14 @@ class _ProcessChannel:
         with suppress(OSError):  # `receive` finds that the process has ended.
             self._process.stdin.write(pickle.dumps(request))
 
-    def has_answer(self, seconds: float) -> bool:
+    def has_response(self, seconds: float) -> bool:
         assert self._process.stdout is not None
         return bool(wait([self._process.stdout.fileno()], seconds))
 
     def receive(self) -> list[ComputedCalls]:
         size = int.from_bytes(self._read(8))
-        answer: list[ComputedCalls] = pickle.loads(self._read(size))
-        return answer
+        response: list[ComputedCalls] = pickle.loads(self._read(size))
+        return response
 
     def close(self) -> None:
         self._process.kill()
@@ -319,22 +316,22 @@ class _ProcessChannel:
         return bytes(content)
 
 
-def main(path: Path, requests: BinaryIO, answers: BinaryIO) -> None:
-    """Answer requests until there are no more."""
+def main(path: Path, requests: BinaryIO, responses: BinaryIO) -> None:
+    """Respond to requests until there are no more."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches both processes; the first one decides.
     with suppress(OSError):
         os.nice(NICENESS)
     exempt_loaded_objects()
 
     def send(content: bytes) -> None:
-        answers.write(len(content).to_bytes(8) + content)
-        answers.flush()
+        responses.write(len(content).to_bytes(8) + content)
+        responses.flush()
 
-    # A pipe holds less than an answer until the other process reads it, so a thread writes.
+    # A pipe holds less than a response until the other process reads it, so a thread writes.
     with open_readonly(path) as connection, ThreadPoolExecutor(1) as sending, suppress(EOFError):
         while True:
-            answer = compute_answer(connection, pickle.load(requests))
-            sending.submit(send, pickle.dumps(answer, pickle.HIGHEST_PROTOCOL))
+            response = compute_response(connection, pickle.load(requests))
+            sending.submit(send, pickle.dumps(response, pickle.HIGHEST_PROTOCOL))
 
 
 if __name__ == "__main__":

@@ -83,8 +83,8 @@ def assemble_pending(
         ):
             if requested_calls is None or not requested_calls.is_waiting:
                 break
-            has_answer = requested_calls.wait(should_continue)
-            context.mirror_db.write(requested_calls.write_next if has_answer else requested_calls.end)
+            has_response = requested_calls.wait(should_continue)
+            context.mirror_db.write(requested_calls.write_next if has_response else requested_calls.end)
         report()
     return remaining
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from integration.mirror.calls.computed_calls import ComputedCalls
 from integration.mirror.derived import calls_process, due, rebuild
 from integration.mirror.derived.calls import CALLS, LEGS
-from integration.mirror.derived.calls_process import Request, RequestedCalls, compute_answer
+from integration.mirror.derived.calls_process import Request, RequestedCalls, compute_response
 from integration.sqlite.readers import open_readonly
 from tests.mirror.calls.test_batches import CHANGES, SOURCES, delete_calls, list_legs
 from tests.support.application import TestApp
@@ -27,25 +27,25 @@ NAMES = (
 """Statements that change names of calls. Parameter: 0, 1 or 2."""
 
 
-class Answers:
-    """A process that reads when a request arrives, and answers after a random number of questions."""
+class Responses:
+    """A process that reads when a request arrives, and responds after a random number of polls."""
 
     def __init__(self, path: Path, generator: random.Random) -> None:
-        self.answers: deque[list[ComputedCalls]] = deque()
+        self.responses: deque[list[ComputedCalls]] = deque()
         self.path, self.generator = path, generator
 
     def send(self, request: Request) -> None:
         with open_readonly(self.path) as connection:
-            self.answers.append(compute_answer(connection, request))
+            self.responses.append(compute_response(connection, request))
 
-    def has_answer(self, seconds: float) -> bool:
-        return bool(self.answers) and (seconds > 0 or self.generator.random() < 0.5)
+    def has_response(self, seconds: float) -> bool:
+        return bool(self.responses) and (seconds > 0 or self.generator.random() < 0.5)
 
     def receive(self) -> list[ComputedCalls]:
-        return self.answers.popleft()
+        return self.responses.popleft()
 
     def close(self) -> None:
-        self.answers.clear()
+        self.responses.clear()
 
 
 @example_count(40, exhaustive=600)
@@ -64,12 +64,12 @@ def test_calls_are_the_same_whatever_is_written_while_they_are_computed(
         if not are_stored:
             delete_calls(mirror)
         mirror.mirror_db.write(lambda tx: due.mark_all(tx, LEGS))
-        requested = RequestedCalls(Answers(mirror.mirror_db.path, generator), rules)
-        rules.call_listeners.append(requested.note_written)
-        actions = ["answer"] * 8 + ["compute", "compute all", "refresh", *["change"] * 3]
+        requested = RequestedCalls(Responses(mirror.mirror_db.path, generator), rules)
+        rules.call_listeners.append(requested.record_written)
+        actions = ["response"] * 8 + ["compute", "compute all", "refresh", *["change"] * 3]
         while requested.is_waiting or LEGS.name in (rebuild.describe_due(mirror.mirror_db) or {}):
             action = generator.choice(actions)
-            if action == "answer":
+            if action == "response":
                 mirror.mirror_db.write(requested.write_next)
             elif action == "compute":
                 mirror.mirror_db.write(
@@ -83,7 +83,7 @@ def test_calls_are_the_same_whatever_is_written_while_they_are_computed(
                 sql, rest = generator.choice((*CHANGES, *NAMES)), generator.randrange(3)
                 mirror.mirror_db.write(lambda tx, sql=sql, rest=rest: tx.execute(sql, (rest,)))
                 actions.remove("change")
-        rules.call_listeners.remove(requested.note_written)
+        rules.call_listeners.remove(requested.record_written)
         rebuild.rebuild_due(mirror.mirror_db, rules)
         found = mirror.state()
         delete_calls(mirror)
@@ -98,7 +98,7 @@ def test_a_request_without_an_answer_is_due_again(
     for leg in (101, 102):
         mirror.put("cdrs", cdr(leg, leg, leg, 20, 9), defer_calls=True)
     mirror.mirror_db.write(lambda tx: due.mark_all(tx, LEGS))
-    requested = RequestedCalls(Answers(mirror.mirror_db.path, random.Random(1)), mirror.store.rules)
+    requested = RequestedCalls(Responses(mirror.mirror_db.path, random.Random(1)), mirror.store.rules)
     mirror.mirror_db.write(requested.write_next)
     due_now = rebuild.describe_due(mirror.mirror_db) or {}
     assert due_now["legs"]["count"] == 2, "what is being computed counts as due"

@@ -167,7 +167,7 @@ def test_a_second_process_computes_the_oldest_calls_of_many_and_may_end_at_any_t
     run_full_sync(simulated.context, CDRS)
     monkeypatch.setattr(call_assembly, "STEPS_PER_RUN", 0)
     monkeypatch.setattr(calls_process, "LEGS_PER_REQUEST", 20)
-    take_oldest, write_calls, processes, answered = due.take_oldest, calls_process.write_calls, [], []
+    take_oldest, store_calls, processes, received = due.take_oldest, calls_process.store_calls, [], []
 
     def take(tx, derived, limit, slot):
         if not processes:
@@ -176,19 +176,19 @@ def test_a_second_process_computes_the_oldest_calls_of_many_and_may_end_at_any_t
                 os.kill(processes[0], signal.SIGKILL)
         return take_oldest(tx, derived, limit, slot)
 
-    def write_answer(tx, computed, now):
-        answered.extend(computed.leg_rows)
-        write_calls(tx, computed, now)
+    def store(tx, computed, rules, now):
+        received.extend(computed.leg_rows)
+        store_calls(tx, computed, rules, now)
 
     monkeypatch.setattr(due, "take_oldest", take)
-    monkeypatch.setattr(calls_process, "write_calls", write_answer)
+    monkeypatch.setattr(calls_process, "store_calls", store)
     assert call_assembly.assemble_pending(simulated.context) == 0
     assert len(processes) == 1
     assert list_processes() == []
     legs = sorted(row[0] for row in simulated.rows("SELECT leg_id FROM _legs"))
-    assert (answered[:1], len(answered) >= 20) == (([], False) if is_killed else ([legs[0]], True))
-    assert len(answered) < len(legs)
-    assert ("has ended; the first one goes on alone" in caplog.text) == is_killed
+    assert (received[:1], len(received) >= 20) == (([], False) if is_killed else ([legs[0]], True))
+    assert len(received) < len(legs)
+    assert ("has ended; the first one continues alone" in caplog.text) == is_killed
     eager = make_simulated(simulator=simulated.simulator)
     monkeypatch.setattr(full_sync, "IMMEDIATE_CALL_RECORDS", 10**9)
     run_full_sync(eager.context, CDRS)
