@@ -91,7 +91,7 @@ def test_calls_are_the_same_whatever_is_written_while_they_are_computed(
         assert found == mirror.state()
 
 
-def test_a_request_without_an_answer_is_due_again(
+def test_a_request_without_a_response_is_due_again(
     mirror: CallMirror, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     set_now(monkeypatch, 100 * 3600)
